@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from hone_runtime.text import hide_secrets
+from hone_runtime.text import escape_breaks, hide_secrets
 
 
 class ExitCode(IntEnum):
@@ -31,6 +31,8 @@ SLUGS: Final = tuple(sorted({page.stem for page in _PAGES.glob("*.md")} - {"inde
 """Every slug: an error exists if it has a page in ``docs/errors``, which is installed with the code."""
 
 _EXPLAIN: Final = "kedro-hone explain"
+_JOINT: Final = "\n        "
+"""Between the lines of a reason or a hint, which are indented like the first one."""
 _FORMAT: Final = f"{{what}}\n  why:  {{why}}\n  next: {{hint}}\n  more: {_EXPLAIN} {{slug}}"
 _WRITTEN: Final = re.compile(  # parses the result of _FORMAT
     rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL
@@ -40,13 +42,15 @@ _WRITTEN: Final = re.compile(  # parses the result of _FORMAT
 class HoneError(Exception):
     """An error that the user can fix: what happened, in one sentence, why (if known), and what to do next.
 
-    Secrets in these sentences are hidden, since the sentences quote messages of libraries.
+    Secrets in these sentences are hidden, since the sentences quote messages of libraries. So are line breaks: names of
+    columns and files may contain them, and a line of their own could forge a log, or be a command in GitHub's. Several
+    lines are given as a sequence.
     """
 
-    def __init__(self, slug: str, what: str, *, why: str, hint: str) -> None:
+    def __init__(self, slug: str, what: str, *, why: str | Sequence[str], hint: str | Sequence[str]) -> None:
         if slug not in SLUGS:
             raise ValueError(f"unknown error slug {slug!r}")
-        self.slug, (self.what, self.why, self.hint) = slug, map(hide_secrets, (what, why, hint))
+        self.slug, (self.what, self.why, self.hint) = slug, map(_join_lines, (what, why, hint))
         super().__init__(slug, self.what, self.why, self.hint)
 
     def __str__(self) -> str:
@@ -63,11 +67,21 @@ class HoneError(Exception):
         while cause is not None and not isinstance(cause, HoneError):
             cause = cause.__cause__
         if cause is None and (found := _WRITTEN.search(str(error))) and found["slug"] in SLUGS:
-            return HoneError(**found.groupdict())
+            return HoneError(found["slug"], found["what"], why=read_lines(found["why"]), hint=read_lines(found["hint"]))
         return cause
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), why=self.why, hint=self.hint), (self.slug, self.what)
+        return partial(type(self), why=read_lines(self.why), hint=read_lines(self.hint)), (self.slug, self.what)
+
+
+def read_lines(text: str) -> list[str]:
+    """Return the lines of an error's reason or hint, from which another error can be made."""
+    return text.split(_JOINT)
+
+
+def _join_lines(text: str | Sequence[str]) -> str:
+    lines = [text] if isinstance(text, str) else text
+    return _JOINT.join(escape_breaks(hide_secrets(line).rstrip()) for line in lines)
 
 
 def combine(errors: Sequence[HoneError]) -> HoneError:
@@ -81,11 +95,15 @@ def combine(errors: Sequence[HoneError]) -> HoneError:
     known = list(dict.fromkeys((error.slug, error.what, error.why, error.hint) for error in errors))
     if len(known) == 1:
         return errors[0]
-    texts = [f"{number}. {what} {why} {hint} ({slug})" for number, (slug, what, why, hint) in enumerate(known, 1)]
+    texts = [
+        line
+        for number, (slug, what, why, hint) in enumerate(known, 1)
+        for line in read_lines(f"{number}. {what} {why} {hint} ({slug})")
+    ]
     return HoneError(
         known[0][0] if len({slug for slug, *_ in known}) == 1 else "start-refused",
         f"{len(known)} things must be corrected before a run can start.",
-        why="\n        ".join(texts),  # indented like the first one
+        why=texts,
         hint="Correct each of them; `kedro hone check` or `optimize --dry-run` looks for all of them at once.",
     )
 

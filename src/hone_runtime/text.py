@@ -17,6 +17,9 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-
 """C0 without tab and newline, DEL, C1, characters that change the direction of text (UAX 9), surrogates (not valid
 UTF-8)."""
 
+_BREAKS: Final = {ord(one): repr(one)[1:-1] for one in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+"""Characters at which a line ends, as Python writes them in a literal."""
+
 SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|AUTH|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY")
 """Parts of the names of variables whose values are secrets."""
 
@@ -47,6 +50,19 @@ def clean_text(text: str) -> str:
     reading.
     """
     return _CONTROLS.sub("\ufffd", hide_secrets(text))
+
+
+def escape_breaks(text: str) -> str:
+    """Return a text in one line, with the escape of a literal, such as a backslash and n, for each line break."""
+    return text.translate(_BREAKS)
+
+
+def clean_line(text: str) -> str:
+    """Return a text as ``clean_text`` does, in one line: what quotes names and messages cannot forge a line of a log.
+
+    GitHub runs a line of a log that starts with ``::`` as a command, also if it is indented.
+    """
+    return clean_text(escape_breaks(text))
 
 
 def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
@@ -87,7 +103,7 @@ def open_logger(name: str) -> logging.Logger:
     """Return the logger of a module, whose messages are printed literally.
 
     Messages may quote file names and errors of toolchains. Kedro's log handler would read ``[/usr/lib/x.so]`` in them
-    as rich markup, and raise. Control characters are replaced as in ``clean_text``.
+    as rich markup, and raise. Control characters and line breaks are replaced as in ``clean_line``.
     """
     logger = logging.getLogger(name)
     # A filter of the logger, not of a handler: it works with any configuration, and in any process that imports the
@@ -99,7 +115,7 @@ def open_logger(name: str) -> logging.Logger:
 def _print_as_it_is(record: logging.LogRecord) -> bool:
     record.markup = False  # rich.logging.RichHandler reads it
     message = record.getMessage()
-    cleaned = clean_text(message)
+    cleaned = clean_line(message)
     if cleaned != message:
         record.msg, record.args = cleaned, ()
     return True

@@ -20,7 +20,7 @@ from mlflow.utils.validation import (
 from hone_runtime.contract.aliases import PULL, explain_waiting, format_record_name
 from hone_runtime.contract.registry import NewVersions, VersionInfo, explain_unknown
 from hone_runtime.errors import HoneError
-from kedro_hone.adaptors.registries.mlflow.connection import has_experiments
+from kedro_hone.adaptors.registries.mlflow.connection import find_sqlite_file, has_experiments
 from kedro_hone.adaptors.registries.mlflow.references import LATEST, Reference, read_uri
 from kedro_hone.adaptors.registries.mlflow.unregistered import MISSING, find_unregistered, make_inside
 
@@ -225,13 +225,19 @@ def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:
     name, version, alias = str(reference.name), reference.version, reference.alias
     models = [model.name for model in iterate_models(client)]
     if name not in models:
-        return explain_unknown("model-unknown", f"The registry has no model {name!r}.", name, models, "models")
+        what, where = f"The registry has no model {name!r}.", find_sqlite_file(client.tracking_uri)
+        nouns = f"models in {where or client.tracking_uri}"
+        return explain_unknown("model-unknown", what, name, models, f"{nouns}:" if models else nouns)
     if alias is not None:
         waiting = (explain_waiting(_make_info(one), alias) for one in iterate_versions(client, name))
         if error := next(filter(None, waiting), None):
             return error
         aliases = sorted(client.get_registered_model(name).aliases or {})
-        return explain_unknown("alias-unknown", f"{name!r} has no alias {alias!r}.", alias, aliases, "aliases")
+        newest = next(
+            (f" Or name a version: models:/{name}/{one.version}." for one in iterate_versions(client, name)), ""
+        )
+        what = f"{name!r} has no alias {alias!r}."
+        return explain_unknown("alias-unknown", what, alias, aliases, "aliases", advice=newest)
     versions = [str(one.version) for one in iterate_versions(client, name)]
     return explain_unknown(
         "version-unknown", f"{name!r} has no version {version!r}.", str(version), versions, "versions"

@@ -5,6 +5,7 @@ Kedro finds ``cli`` in this project, and ``commands`` through the entry point ev
 
 from __future__ import annotations
 
+import difflib
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -56,6 +57,17 @@ class _Commands(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(f"kedro_hone.cli.{_MODULES[cmd_name]}"), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not near or "did you mean" in error.message.casefold():
+                raise
+            ctx.fail(f"{error.message.rstrip('.')}. Did you mean {near[0]}?")
 
     @explain_failures()
     def invoke(self, ctx: click.Context) -> Any:

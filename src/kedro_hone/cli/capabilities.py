@@ -12,7 +12,7 @@ from hone_runtime.contract.catalogue import Catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.toolchain import Toolchain
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line, clean_text
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_takes, require_known_adaptors
@@ -30,7 +30,7 @@ def print_capabilities(catalogue: Catalogue, name: str) -> None:
     require_known_adaptors(toolchain, [one.name for one in adaptors])
     for adaptor in adaptors:
         said = "; ".join(_describe(adaptor, host)) or "runs here"
-        click.echo(clean_text(f"# {adaptor.name}: {said}"))
+        click.echo(clean_line(f"# {adaptor.name}: {said}"))
     path = toolchain.folder / CAPABILITIES
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else "nothing is recorded about this toolchain\n"

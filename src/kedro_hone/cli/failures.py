@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from hone_runtime.errors import SLUGS, ExitCode, HoneError, read_page
-from hone_runtime.text import clean_text, hide_secrets
+from hone_runtime.text import clean_line, clean_text, hide_secrets
 from kedro_hone.core.store.disk import find_disk_error
 from kedro_hone.graph import find_work
 from kedro_hone.report.result_file import note_result
@@ -85,8 +85,8 @@ def explain_failures() -> Iterator[None]:
             click.secho(clean_text(f"\n{known}"), fg="red", err=True)
             sys.exit(ExitCode.INPUT)
         log = _write_log(error)
-        said = clean_text(f"\nThis is a bug in kedro-hone: {type(error).__name__}: {error}")
-        click.secho(said, fg="red", err=True)
+        said = clean_line(f"This is a bug in kedro-hone: {type(error).__name__}: {error}")
+        click.secho(f"\n{said}", fg="red", err=True)
         click.echo(f"Please report it with the file {log}.", err=True)
         sys.exit(ExitCode.BUG)
 

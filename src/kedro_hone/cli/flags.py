@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from hone_runtime.errors import HoneError
+from hone_runtime.errors import HoneError, read_lines
 from kedro_hone.recipe.schema import Recipe
 
 FLAGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -64,7 +64,8 @@ def translate_keys() -> Iterator[None]:
         if known is None:
             raise
         hint = " ".join(filter(None, (translate(known.hint), _REMEDIES.get(known.slug))))
-        raise HoneError(known.slug, translate(known.what), why=translate(known.why), hint=hint) from error
+        why = read_lines(translate(known.why))
+        raise HoneError(known.slug, translate(known.what), why=why, hint=read_lines(hint)) from error
 
 
 def translate(text: str) -> str:

@@ -58,6 +58,9 @@ def _read_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, equals, path = pair.partition("=")
         if not equals or not path or name not in SPLITS:
-            raise click.BadParameter(f"{pair!r} is not SPLIT=PATH, for one of {', '.join(SPLITS)}", param_hint="--data")
+            said = f"{pair!r} is not SPLIT=PATH, for one of {', '.join(SPLITS)}"
+            if not equals:
+                said += f". To make the three of one file: kedro-hone optimize SOURCE --data {pair} --save FOLDER"
+            raise click.BadParameter(said, param_hint="--data")
         found[name] = path
     return found

@@ -15,7 +15,7 @@ from kedro.framework import project
 from omegaconf import OmegaConf
 
 from hone_runtime.contract.hardware import read_host
-from hone_runtime.errors import ExitCode, HoneError
+from hone_runtime.errors import ExitCode, HoneError, read_lines
 from hone_runtime.values.digest import digest_json
 from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.exclusive import SERVICE, lock_project
@@ -130,4 +130,4 @@ def read_rule(root: Path, rule: Rule | None) -> tuple[Recipe, str]:
             "Correct `recipe` of that rule in listen.yml, or what it changes: "
             f"conf/{rule.env or 'base'}/parameters.yml."
         )
-        raise HoneError("rules-invalid", what, why=error.why, hint=hint) from error
+        raise HoneError("rules-invalid", what, why=read_lines(error.why), hint=hint) from error

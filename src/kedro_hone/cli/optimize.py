@@ -16,13 +16,21 @@ import click
 import yaml
 
 from hone_runtime.errors import ExitCode, HoneError
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line, clean_text
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.derivation.project import claim_folder, save_project, write_project
+from kedro_hone.derivation.origins import name_origin
+from kedro_hone.derivation.project import (
+    LOCK,
+    claim_folder,
+    format_yaml,
+    release_folder,
+    save_project,
+    write_project,
+)
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
     Request,
@@ -35,6 +43,7 @@ from kedro_hone.derivation.request import (
     read_values,
     refuse_secrets,
 )
+from kedro_hone.derivation.source_hints import suggest_source
 from kedro_hone.graph import configure, read_catalog, read_entries, read_parameters, separate
 from kedro_hone.hooks.lines import hold_messages
 from kedro_hone.recipe.schema import read_recipe
@@ -95,24 +104,28 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     """Derive the project, check what its run needs, and run it; a mistake ends it before anything is built."""
     start, request = Path.cwd(), _read_request(given)
     folder = (given["folder"] or _name_folder(request)).resolve()
-    claim_folder(folder, flag="--folder")
     if inside := [place for place in request.data.values() if Path(place).is_relative_to(folder)]:
         why = f"{inside[0]} is in the folder that --folder names, whose files may be replaced."
         raise HoneError("option-invalid", "--data is in the folder of the run.", why=why, hint="Name another --folder.")
+    existed = folder.exists()
+    new = claim_folder(folder, flag="--folder")
     _pin_registry(start)
     os.environ.pop("KEDRO_ENV", None)  # the derived project has one environment
     with (
         note_start(start),
         redirect_stdout(sys.stderr) if given["as_json"] else nullcontext(),
-        hold_lock(folder / "data" / "hone" / "optimize.lock", purpose="optimizing in this folder"),
+        hold_lock(folder / LOCK, purpose="optimizing in this folder"),
+        _leave_nothing(folder, existed=existed, new=new),
+        suggest_source(given["source"], start),
     ):
+        claim_folder(folder, flag="--folder")  # who waited for the lock may have seen the folder removed
         click.echo(clean_text(f"reading   {request.source}{' and its data' if request.data else ''}"))
         with hold_messages():
             proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
         separate(folder)
         for line in proposal.lines:
-            click.echo(clean_text(line))
+            click.echo(clean_line(line))
         if given["save"]:
             target = start / given["save"]
             save_project(folder, target, recipe=proposal.recipe, catalog=proposal.catalog)
@@ -122,16 +135,27 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         _check_unchanged(proposal)
         recipe, registered = read_recipe(read_parameters()), read_catalog()
         click.echo("checking  the registry, the data and what the run needs")
-        with nullcontext() if given["dry_run"] else hold_messages():
+        with name_origin(proposal.origin), nullcontext() if given["dry_run"] else hold_messages():
             check_start(recipe, registered, source=proposal.source)
         if given["dry_run"]:
-            _print_plan(context, proposal)
+            _print_plan(proposal)
             return
         with _collect_result() as result:
             code = _run(context)
     if given["as_json"]:
         click.echo(json.dumps({"exit_code": code, **result, "derived": list(proposal.lines)}, indent=2))
     sys.exit(code)
+
+
+@contextmanager
+def _leave_nothing(folder: Path, *, existed: bool, new: bool) -> Iterator[None]:
+    """Remove what was made in a new folder if the block ends by an error before anything was pulled or derived."""
+    try:
+        yield
+    except Exception:
+        if new:
+            release_folder(folder, existed=existed)
+        raise
 
 
 def _check_unchanged(proposal: Proposal) -> None:
@@ -156,7 +180,8 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     start = Path.cwd()
     data = read_data(given["data"], start)
     if bool(data) == given["no_data"]:
-        raise click.UsageError("give --data FILE; or --no-data for a draft" if not data else "--no-data has no --data")
+        both = "--data and --no-data exclude each other: leave --no-data out to prove something with the data"
+        raise click.UsageError(both if data else "give --data FILE; or --no-data for a draft")
     values, options = read_values(given["settings"], "--set"), read_values(given["options"], "--option")
     for flag, value in (("SOURCE", given["source"]), ("--to", given["to"]), ("--set", values), ("--option", options)):
         refuse_secrets(value, flag)
@@ -207,12 +232,12 @@ def _pin_registry(start: Path) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = (start / "mlruns").as_uri()
 
 
-def _print_plan(context: click.Context, proposal: Proposal) -> None:
-    from kedro_hone.cli.routes import routes  # noqa: PLC0415 - it imports the planning of routes
+def _print_plan(proposal: Proposal) -> None:
+    from kedro_hone.cli.routes import show_routes  # noqa: PLC0415 - it imports the planning of routes
 
-    recipe, catalog = (yaml.safe_dump(one, sort_keys=False) for one in ({"hone": proposal.recipe}, proposal.catalog))
+    recipe, catalog = map(format_yaml, ({"hone": proposal.recipe}, proposal.catalog))
     click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
-    context.invoke(routes, as_json=False)
+    show_routes(source=proposal.source)
 
 
 def _run(context: click.Context) -> int:

@@ -19,7 +19,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.registries import find_broken, read_registries
 from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line, clean_text
 from hone_runtime.values.outcome import Failed
 from kedro_hone.cli.capabilities import print_capabilities
 from kedro_hone.cli.probes import WORKS, probe
@@ -75,7 +75,7 @@ def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
             )
             what = f"The environment of {name} is not built here."
             raise HoneError("toolchain-unbuildable", what, why=f"The toolchain {reason}.", hint=hint)
-        click.echo(clean_text(f"{name:18s} left out: it {reason}"))
+        click.echo(clean_line(f"{name:18s} left out: it {reason}"))
     build_all([one for one in chosen if one.name not in unusable], wheels=wheels and wheels.absolute())
 
 
@@ -103,12 +103,12 @@ def test(names: tuple[str, ...], *, python: Path | None) -> None:
         works &= named is None or isinstance(environment, Environment)
         described = _describe_environment(environment)
         said = f"{described}; it {missing}" if named and missing else missing or described
-        click.echo(clean_text(f"{name:18s} {said}"))
+        click.echo(clean_line(f"{name:18s} {said}"))
         if missing is None and isinstance(environment, Environment):
             for adaptor in (one for one in catalogue.adaptors.values() if one.toolchain.name == name):
                 if Need.GPU in adaptor.needs:
                     found = probe(adaptor, environment, logs=store.root / "logs")
-                    click.echo(clean_text(f"  {adaptor.name}: {found}"))
+                    click.echo(clean_line(f"  {adaptor.name}: {found}"))
                     works &= found == WORKS
     sys.exit(0 if works else 1)
 
@@ -157,7 +157,7 @@ def print_table(
     """Print a table, and failed imports with their tracebacks; nothing in them is interpreted as markup."""
     table = Table(*headers, title=title)
     for row in rows:
-        table.add_row(*(Text(clean_text(cell), overflow="fold") for cell in row))
+        table.add_row(*(Text(clean_line(cell), overflow="fold") for cell in row))
     console = Console()
     console.print(table)
     for place, error in (broken or {}).items():

@@ -10,7 +10,7 @@ import click
 from kedro.io import CatalogProtocol, DatasetError
 from rich.console import Console
 
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.measurement import BUDGET, RaceResult, Status, Validation
@@ -31,9 +31,23 @@ UNREACHED: Final = "no converter of the recipe leads from the model's format to 
 def routes(*, everything: bool, as_json: bool) -> None:
     """List the routes of this recipe that fit the model, with what became of them in the last run."""
     configure()
+    show_routes(everything=everything, as_json=as_json)
+
+
+def show_routes(*, everything: bool = False, as_json: bool = False, source: Artifact | None = None) -> None:
+    """Print the routes of the current project's recipe.
+
+    Args:
+        everything: Whether routes that do not fit the model are printed, too.
+        as_json: Whether JSON is printed, of every route.
+        source: The pulled model; by default that of the last run.
+    """
     recipe = read_recipe(read_parameters())
     plan, last = make_plan(recipe), LastRun(read_catalog())
-    reached = last.find_reached(plan, digest_recipe(recipe, project=find_root())["hone.model"])
+    if source is not None:
+        reached = {step.namespace for step in reach_steps(plan.routes, source.format)}
+    else:
+        reached = last.find_reached(plan, digest_recipe(recipe, project=find_root())["hone.model"])
     rows, unfit = list[dict[str, Any]](), dict[str, str]()
     for step in plan.routes.ends:
         name = step.namespace
@@ -69,7 +83,7 @@ def _format_unfit(number: int) -> str:
 
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(clean_text(line))
+        click.echo(clean_line(line))
 
 
 def _name_adaptor(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:

@@ -13,7 +13,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.job import Job, StepResult
 from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line, clean_text
 from hone_runtime.values.regular import read_regular
 from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
@@ -67,7 +67,7 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     if isinstance(result, StepResult):
         click.echo(f"{job.adaptor}: done in {result.seconds:.1f} s, notes {json.dumps(result.notes)}, files {made}")
     else:
-        click.echo(clean_text(f"{job.adaptor}: {result.kind}: {result.reason}"))
+        click.echo(clean_line(f"{job.adaptor}: {result.kind}: {result.reason}"))
 
 
 def _find_step(step: str, run: Path | None) -> Path:

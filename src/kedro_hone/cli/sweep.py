@@ -13,7 +13,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.contract.tags import SOURCE
 from hone_runtime.errors import HoneError
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line
 from kedro_hone.cli.listen import open_loader, read_rule, read_section
 from kedro_hone.events.exclusive import RUNS, SERVICE, lock_project
 from kedro_hone.events.job import Job, JobRequest, State
@@ -89,13 +89,13 @@ def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[JobReque
     def find_alias(info: VersionInfo) -> str | None:
         rule = find_rule_of(info, rules)
         if rules and rule is None:
-            click.echo(clean_text(f"{info.uri}: no rule in listen.yml names its source, {info.tags[SOURCE]}"))
+            click.echo(clean_line(f"{info.uri}: no rule in listen.yml names its source, {info.tags[SOURCE]}"))
             return None
         if why := explain_refused(info, registry, rule, project=root):
-            click.echo(clean_text(f"{info.uri}: its source, {info.tags[SOURCE]}, is not run: {why}"))
+            click.echo(clean_line(f"{info.uri}: its source, {info.tags[SOURCE]}, is not run: {why}"))
             return None
         if rule and rule.dispatch:
-            click.echo(clean_text(f"{info.uri}: the workflows of {rule.dispatch.repository} run it, and must renew it"))
+            click.echo(clean_line(f"{info.uri}: the workflows of {rule.dispatch.repository} run it, and must renew it"))
             return None
         return found[rule and rule.name].publish.alias
 
@@ -103,7 +103,7 @@ def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[JobReque
         rule = find_rule_of(info, rules)
         toolset = format_toolset(found[rule and rule.name])
         if why := explain_due(info, machine=machine, toolset=toolset):
-            click.echo(clean_text(f"{info.uri}: changed: {why}"))
+            click.echo(clean_line(f"{info.uri}: changed: {why}"))
             requests.append(make_renewal(info, rule, device="cpu", machine=machine, toolset=toolset))
     return requests
 
@@ -139,4 +139,4 @@ def _await_job(queue: Queue, number: int) -> None:
         time.sleep(0.5)
     if job is not None:
         said = " ".join(filter(None, (job.state, job.verdict, job.published, job.reason)))
-        click.echo(clean_text(f"{job.uri}: {said}"))
+        click.echo(clean_line(f"{job.uri}: {said}"))

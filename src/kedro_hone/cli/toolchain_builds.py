@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line
 from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore, measure_size
@@ -39,7 +39,7 @@ def build_all(toolchains: Sequence[Toolchain], *, wheels: Path | None = None) ->
             said = f"built             {size:>9s} {time.monotonic() - started:5.0f} s"
         else:
             said = "this interpreter"
-        click.echo(clean_text(f"{toolchain.name:18s} {said}"))
+        click.echo(clean_line(f"{toolchain.name:18s} {said}"))
     if failed:
         raise _explain(failed)
 
@@ -66,7 +66,7 @@ def _watch(store: EnvironmentStore, toolchain: Toolchain, *, place: str) -> Envi
 
     def show() -> Text:
         size, seconds = measure_size(store.locate(toolchain)) / 2**20, time.monotonic() - started
-        return Text(clean_text(f"{place} building {toolchain.name}: {size:.0f} MiB, {seconds:.0f} s"))
+        return Text(clean_line(f"{place} building {toolchain.name}: {size:.0f} MiB, {seconds:.0f} s"))
 
     with Live(get_renderable=show, console=console, refresh_per_second=1, transient=True):
         return store.ensure(toolchain)
@@ -76,7 +76,7 @@ def _explain(failed: Sequence[Failed]) -> HoneError:
     names = [one.by for one in failed]
     several = len(names) > 1
     what = f"The environment{'s' * several} of {', '.join(names)} cannot be built."
-    why = "\n        ".join(f"{one.by}: {one.reason}" for one in failed) if several else failed[0].reason
+    why = [f"{one.by}: {one.reason}" for one in failed] if several else failed[0].reason
     logs = ", ".join(one.log for one in failed if one.log)
     hint = f"{f'Read {logs}; a' if logs else 'A'} full disk and a missing network are the usual reasons."
     return HoneError("toolchain-unbuildable", what, why=why, hint=hint)

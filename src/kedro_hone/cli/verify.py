@@ -12,7 +12,7 @@ from hone_runtime.contract.tags import DIGEST
 from hone_runtime.learner.evidence import check_published
 from hone_runtime.signing.policy import Policy
 from hone_runtime.signing.verify import describe_signature
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line
 
 
 @click.command()
@@ -59,4 +59,4 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
 
 
 def _print_check(what: str, found: object, *, missing: str = "") -> None:
-    click.echo(clean_text(f"{what:10s} {f'checked: {found}' if found else f'NOT checked: {missing}'}"))
+    click.echo(clean_line(f"{what:10s} {f'checked: {found}' if found else f'NOT checked: {missing}'}"))

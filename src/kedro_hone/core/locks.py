@@ -29,25 +29,18 @@ def hold_lock(
     """Acquire an exclusive lock between processes; wait for it if needed, and log its holder every half minute.
 
     The same process must not take a lock twice in one thread: it would wait for itself. The file is made with its
-    parents if missing, and is never removed: otherwise two processes could acquire "the" lock. It contains the last
-    holder and the purpose. The seconds spent waiting are yielded. If ``stopped`` becomes true, the wait ends.
+    parents if missing. Only its holder may remove it: who waited for a removed file makes another one, since otherwise
+    two processes could acquire "the" lock. It contains the last holder and the purpose. The seconds spent waiting are
+    yielded. If ``stopped`` becomes true, the wait ends.
 
     Raises:
         BlockingIOError: Another process has the lock, and waiting was not requested.
         KeyboardInterrupt: The user ended the wait.
         OSError: The file cannot be made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    started = time.monotonic()
+    handle = _acquire(path, waits=waits, stopped=stopped)
     try:
-        started = time.monotonic()
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not waits:
-                raise
-            _wait(handle, path, stopped=stopped)
-            _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
         waited = time.monotonic() - started
         since = datetime.now(UTC).isoformat(timespec="seconds")
         holder = {"pid": os.getpid(), "purpose": purpose, "program": Path(sys.argv[0]).name, "since": since}
@@ -56,6 +49,29 @@ def hold_lock(
         yield waited
     finally:
         os.close(handle)  # releases the lock as well
+
+
+def _acquire(path: Path, *, waits: bool, stopped: Callable[[], bool] | None) -> int:
+    """Return the descriptor of a locked file that is still at its path."""
+    started = time.monotonic()
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not waits:
+                    raise
+                _wait(handle, path, stopped=stopped)
+                _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
 
 
 def _wait(handle: int, path: Path, *, stopped: Callable[[], bool] | None) -> None:

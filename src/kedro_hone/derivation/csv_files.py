@@ -138,7 +138,7 @@ def read_csv(*paths: Path, path: Path | None = None, needs: Collection[str] = ()
     read = _read_kinds(cells, range(rows))
     columns = {name: column for name, (column, _) in read.items()}
     kinds: dict[str, Kind] = {name: kind or "number" for name, (_, kind) in read.items()}
-    notes |= dict.fromkeys(_describe_dates(cells, kinds))
+    notes |= dict.fromkeys(_describe_dates(cells, kinds, needs))
     return Table(place, columns, kinds, rows, CsvContent(cells, columns, kinds), tuple(notes))
 
 
@@ -228,8 +228,11 @@ def _are_numbered(header: list[str]) -> bool:
     return sorted(header) == sorted(map(str, range(len(header))))
 
 
-def _describe_dates(cells: Cells, kinds: Mapping[str, Kind]) -> Iterator[str]:
-    for name, column in cells.items():
+def _describe_dates(cells: Cells, kinds: Mapping[str, Kind], needs: Collection[str]) -> Iterator[str]:
+    """Yield a note for each column of dates that the model takes; of every one if its columns are unknown."""
+    taken = [name for name in cells if name in needs] or list(cells)
+    for name in taken:
+        column = cells[name]
         known = [cell for cell in column if cell not in MISSING] if kinds[name] == "text" else []
         if known and all(_DATE.fullmatch(cell) for cell in known[:_SAMPLE]):
             yield f"{name!r} contains dates, such as {known[0]!r}, which the model gets as text"

@@ -1,4 +1,4 @@
-"""Targets that the model gets as an input, so that its score proves nothing."""
+"""Targets that the model gets as an input, so that its score proves nothing; and columns that may be the target."""
 
 from __future__ import annotations
 
@@ -41,3 +41,18 @@ def check_leak(
         why="It is also an input of the model, which then gets the answer: a score with it proves nothing.",
         hint=f"{hint} If the model was trained with it, train it again without.",
     )
+
+
+def describe_unused(source: Artifact, arrays: Mapping[str, str], columns: Sequence[ColumnFacts]) -> tuple[str, ...]:
+    """Return a line for the columns that no input of the model uses and that may be its labels.
+
+    Args:
+        source: The pulled model.
+        arrays: Names of columns by the names of the model's inputs, where they differ.
+        columns: The columns of the data.
+    """
+    used = {*list_inputs(source), *arrays.values(), *(f"input_{at}" for at in range(len(source.inputs)))}
+    free = [one.name for one in columns if not one.shape and one.kind != "other" and one.name not in used][:3]
+    verb = "is" if len(free) == 1 else "are"
+    line = f"data      {', '.join(map(repr, free))} {verb} not used by the model"
+    return (f"{line}; if it is the label: --target {free[0]}",) if free else ()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from hone_runtime.errors import HoneError
+from hone_runtime.text import escape_breaks
 from kedro_hone.core.store.disk import write_file
 
 DATA: Final = Path("data", "splits")
@@ -18,6 +20,8 @@ _MARK: Final = Path("data", "hone", "derived")
 """A file in a folder for derived projects: what is there may be replaced."""
 _WRITTEN: Final = ("conf", "conf/base", "conf/local", "data", DATA)
 """The folders of a derived project in which files are replaced."""
+LOCK: Final = Path("data", "hone", "optimize.lock")
+"""The lock of a folder in which a project is derived."""
 _ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
@@ -41,8 +45,8 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def claim_folder(folder: Path, *, flag: str) -> None:
-    """Make a folder for derived projects, or take one that is empty or was claimed before.
+def claim_folder(folder: Path, *, flag: str) -> bool:
+    """Make a folder for derived projects, or take one that is empty or was claimed before; return whether it is new.
 
     Args:
         folder: The project's root.
@@ -58,8 +62,28 @@ def claim_folder(folder: Path, *, flag: str) -> None:
         raise HoneError("option-invalid", f"{flag} names a folder with a link in it.", why=why, hint=hint)
     if not mark.exists() and (others := _list_others(folder)):
         raise _explain_occupied(folder, others, flag)
+    new = not mark.exists()
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
+    return new
+
+
+def release_folder(folder: Path, *, existed: bool) -> None:
+    """Remove what was made in a claimed folder if nothing else is in it; its lock must be held.
+
+    What was pulled stays: a second attempt uses it.
+
+    Args:
+        folder: The project's root.
+        existed: Whether the folder itself was there before it was claimed; then it stays, empty.
+    """
+    files = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()}
+    if not files <= {_MARK, LOCK}:
+        return
+    shutil.rmtree(folder / _MARK.parts[0], ignore_errors=True)
+    if not existed:
+        with suppress(OSError):  # another process has made something in it
+            folder.rmdir()
 
 
 def _list_others(folder: Path) -> list[str]:
@@ -105,5 +129,22 @@ def write_project(folder: Path, *, recipe: Mapping[str, Any], catalog: Mapping[s
     write_file(conf / "base" / "catalog.yml", _format(catalog))
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes text with a line break in double quotes, with an escape in its place, so that no line is foreign."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if escape_breaks(text) != text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+def format_yaml(content: Mapping[str, Any]) -> str:
+    """Return a recipe or a catalog as YAML, in which no text takes more than one line."""
+    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
+
+
 def _format(content: Mapping[str, Any]) -> bytes:
-    return (_ABOUT + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)).encode()
+    return (_ABOUT + format_yaml(content)).encode()

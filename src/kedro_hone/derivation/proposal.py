@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from fsspec.core import url_to_fs
-from fsspec.utils import get_protocol
 from numpy.typing import NDArray
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, Stage
-from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import GATE, SEARCH
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.derivation.class_labels import check_classes
 from kedro_hone.derivation.columns import describe_columns
 from kedro_hone.derivation.drawn import ROWS, Drawing, draw_splits
 from kedro_hone.derivation.entries import list_entries
 from kedro_hone.derivation.example import read_example
+from kedro_hone.derivation.leaks import describe_unused, list_inputs
 from kedro_hone.derivation.limit import DEFAULT_DROP, choose_drop
+from kedro_hone.derivation.local_copies import fetch_data
 from kedro_hone.derivation.metric import choose_metric, describe_metric, find_own_metric, find_provable
-from kedro_hone.derivation.program import ChosenProgram, choose_program
+from kedro_hone.derivation.origins import Origin, name_origin
+from kedro_hone.derivation.program import FIDELITY, ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, nest
 from kedro_hone.derivation.request import WHOLE, Request
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
-from kedro_hone.derivation.targets import check_target, count_classes
-from kedro_hone.programs import call_program, copy_program, find_program, locate_program
+from kedro_hone.derivation.targets import check_target, count_classes, find_column
+from kedro_hone.programs import call_program, copy_program, find_program, list_options, locate_program
 from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
@@ -56,12 +56,14 @@ class Proposal:
         catalog: The entries of the splits.
         source: The model, which is sealed in the project's store.
         lines: What was derived, and from what: one sentence each.
+        origin: The file that was divided into the splits; None if there is none.
     """
 
     recipe: Mapping[str, Any]
     catalog: Mapping[str, Any]
     source: Artifact
     lines: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,7 @@ class _Data:
     classes: Mapping[str, int] | None = None
     all_classes: Mapping[str, int] | None = None
     lines: tuple[str, ...] = field(default_factory=tuple)
+    origin: Origin | None = None
 
 
 def propose(request: Request, folder: Path) -> Proposal:
@@ -96,7 +99,8 @@ def propose(request: Request, folder: Path) -> Proposal:
     registry = find_registry(request.source, project=folder)
     version, source = fetch(registry.find_source(request.source), registry, asked, store, run)
     data = _read_data(request, source, asked, folder) if request.data else _draw_data(request, source, folder)
-    feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
+    with name_origin(data.origin):
+        feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
     shapes, why = choose_shapes(request, source, feeds)
     options = dict(data.chosen.options)
     own = find_own_metric(data.chosen.name, options) or _ask_program(data, folder, store, run)
@@ -133,16 +137,22 @@ def propose(request: Request, folder: Path) -> Proposal:
         catalog=list_entries(data.files, drawn=not request.data),
         source=source,
         lines=lines,
+        origin=data.origin,
     )
 
 
 def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) -> _Data:
     whole = request.data.get(WHOLE)
-    place = _fetch(whole or request.data[SEARCH], folder)
-    table = read_table(place, needs=[spec.name for spec in source.inputs])
-    chosen = choose_program(request, source, describe_columns(table))
+    place = fetch_data(whole or request.data[SEARCH], folder)
+    needs = list_inputs(source)
+    table = read_table(place, needs=needs)
+    columns = describe_columns(table)
+    chosen = _drop_undeclared(choose_program(request, source, columns), request, folder)
+    free = chosen.name == FIDELITY and chosen.target is None
+    notes = describe_unused(source, chosen.options.get("arrays") or {}, columns) if free else ()
     if whole is not None:
         division = _divide(table, request, chosen, asked)
+        check_classes(columns, source, request, chosen)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
         return _Data(
@@ -151,27 +161,29 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
             rows=len(division.rows[GATE]),
             classes=division.in_gate,
             all_classes=division.classes,
-            lines=lines,
+            lines=(*lines, *notes),
+            origin=Origin(file=place.name, rows=division.rows),
         )
     if request.group is not None:
         why = "It keeps rows together where one file is divided, and named splits are used as they are."
         hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
         raise HoneError("option-invalid", "--group has no effect on named splits.", why=why, hint=hint)
-    gate = read_table(_fetch(request.data[GATE], folder))
-    lines = (f"data      the splits that --data names; {gate.rows:,} rows in {GATE}",)
-    classes = _count_classes(gate, chosen)
-    return _Data(files=request.data, chosen=chosen, rows=gate.rows, classes=classes, all_classes=classes, lines=lines)
-
-
-def _count_classes(table: Table, chosen: ChosenProgram) -> Mapping[str, int] | None:
-    """Return the number of rows of each class of a split; None if its labels are no classes, or cannot be read."""
-    if chosen.name not in _BOUNDED or chosen.target is None or chosen.target not in table.columns:
-        return None
-    try:
-        labels = check_target(table, chosen.target, classes=True)
-    except HoneError:
-        return None  # its preparation finds the same, and explains it
-    return None if labels is None else count_classes(labels)
+    gate = read_table(fetch_data(request.data[GATE], folder), needs=needs)
+    labels = None
+    for each in (table, gate):
+        if chosen.target is not None:
+            named = find_column(each, chosen.target, flag="--target")
+            labels = check_target(each, named, classes=_has_classes(chosen))
+        check_classes(describe_columns(each), source, request, chosen)
+    classes = None if labels is None or chosen.name not in _BOUNDED else count_classes(labels)
+    return _Data(
+        files=request.data,
+        chosen=chosen,
+        rows=gate.rows,
+        classes=classes,
+        all_classes=classes,
+        lines=(f"data      the splits that --data names; {gate.rows:,} rows in {GATE}", *notes),
+    )
 
 
 def _ask_program(data: _Data, folder: Path, store: Store, run: RunFolder) -> str:
@@ -179,7 +191,7 @@ def _ask_program(data: _Data, folder: Path, store: Store, run: RunFolder) -> str
     job = {
         "program": find_program(data.chosen.name, project=folder).path,
         "program_options": dict(data.chosen.options),
-        "gate": str(_fetch(data.files[GATE], folder)),
+        "gate": str(fetch_data(data.files[GATE], folder)),
         "metric": None,
     }
     return str(call_program("check", job=job, store=store, run=run)["metric"])
@@ -198,19 +210,32 @@ def _find_drop(request: Request, data: _Data, asked: Recipe, metric: str) -> flo
 
 
 def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe) -> Division:
-    classes = chosen.name.endswith("classification") and chosen.name != "token-classification"
     return divide(
         table,
         target=chosen.target,
         group=request.group,
         content=chosen.content,
-        classes=classes,
+        classes=_has_classes(chosen),
         limit=request.max_drop or DEFAULT_DROP,
         finalists=asked.confirm.finalists,
         confidence=asked.gates.confidence,
         bounded=chosen.name in _BOUNDED,
         balanced=None if asked.program.metric is None else asked.program.metric == BALANCED,
     )
+
+
+def _has_classes(chosen: ChosenProgram) -> bool:
+    return chosen.name.endswith("classification") and chosen.name != "token-classification"
+
+
+def _drop_undeclared(chosen: ChosenProgram, request: Request, folder: Path) -> ChosenProgram:
+    """Return the program without those derived options that the user's own program does not declare."""
+    declared = list_options(find_program(chosen.name, project=folder))
+    if declared is None:
+        return chosen
+    asked = {*request.options, *(["arrays"] if request.inputs else []), *(["classes"] if request.classes else [])}
+    options = {name: value for name, value in chosen.options.items() if name in declared or name in asked}
+    return replace(chosen, options=options)
 
 
 def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:
@@ -227,29 +252,6 @@ def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:
     return _Data(files=named, chosen=chosen, lines=lines)
 
 
-def _fetch(place: str, folder: Path) -> Path:
-    """Return a local path of a file or folder; one at a URL is copied to the project first."""
-    if get_protocol(place) in {"file", "local"}:
-        return folder / place
-    what, checked = f"{place} cannot be read.", "Check the URL of --data, and the credentials of its file system."
-    try:
-        files, path = url_to_fs(place)
-    except (ImportError, ValueError) as error:  # no package, or no such protocol
-        hint = "Install that package, or download the file: --data FILE."
-        raise HoneError("data-unreadable", what, why=f"{error}.", hint=hint) from error
-    copy = folder / "data" / "fetched" / digest_json(place)[7:19] / Path(path).name
-    if copy.parent.exists():
-        shutil.rmtree(copy.parent)  # what an earlier run fetched may be out of date
-    copy.parent.mkdir(parents=True)
-    try:
-        files.get(path, str(copy), recursive=files.isdir(path))
-    except FileNotFoundError as error:
-        raise HoneError("data-unreadable", what, why="There is no such file.", hint=checked) from error
-    except (OSError, ValueError) as error:
-        raise HoneError("data-unreadable", what, why=f"{str(error).rstrip('.')}.", hint=checked) from error
-    return copy
-
-
 def _has_free_sizes(source: Artifact) -> bool:
     return any(isinstance(dim, str) for spec in source.inputs for dim in spec.shape[1:])
 
@@ -264,7 +266,7 @@ def _prepare_inputs(
         job = {
             "program": str(locate_program(kept, scratch, digest=program.digest)),
             "program_options": dict(data.chosen.options),
-            "splits": {SEARCH: {"path": str(_fetch(data.files[SEARCH], folder))}},
+            "splits": {SEARCH: {"path": str(fetch_data(data.files[SEARCH], folder))}},
         }
         call_program("read", job=job, source=source, output=scratch, store=store, run=run)
         with np.load(scratch / SEARCH / "feeds.npz") as arrays:

@@ -141,8 +141,8 @@ def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> 
         )
 
 
-def _write_lines(names: Iterable[str]) -> str:
+def _write_lines(names: Iterable[str]) -> list[str]:
     from kedro_hone.derivation.entries import write_entry  # noqa: PLC0415
 
     said = "Add to conf/base/catalog.yml, with the paths of your own files:"
-    return "\n        ".join((said, *map(write_entry, names)))
+    return [said, *map(write_entry, names)]

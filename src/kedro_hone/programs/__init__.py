@@ -8,6 +8,7 @@ metrics run in the host's environment: the first may import transformers and Pil
 
 from __future__ import annotations
 
+import ast
 import shutil
 import sys
 from collections.abc import Mapping
@@ -32,6 +33,10 @@ LIBRARY: Final = Path(__file__).parent
 """The folder of the built-in programs, which workers import as ``hone_programs``."""
 
 _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
+
+
+_OPTIONS: Final = " Check the program's options `output` and `classes`."
+"""In a hint of the worker, the sentence about options that not every program has."""
 
 
 class ProgramFile(Value):
@@ -69,6 +74,35 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
             hint=suggest(known, built_in).rstrip() or others,
         )
     return ProgramFile(path=str(path), digest=_digest_program(path))
+
+
+def list_options(program: ProgramFile) -> frozenset[str] | None:
+    """Return the options that a program declares in ``OPTIONS``, read from its text; None if they cannot be known.
+
+    That is so without ``OPTIONS``, which allows any, and if it is not a literal of its own.
+    """
+    named = _read_options(program.path)
+    return None if named is None or None in named else frozenset(filter(None, named))
+
+
+def _read_options(path: str) -> list[str | None] | None:
+    """Return the keys of ``OPTIONS`` in a file, with None for others that it takes over; None without a literal."""
+    try:
+        body = ast.parse(Path(path).read_text(encoding="utf-8")).body
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):  # its worker explains what is wrong
+        return None
+    for line in body:
+        targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+        named = any(isinstance(one, ast.Name) and one.id == "OPTIONS" for one in targets)
+        if named and isinstance(value := getattr(line, "value", None), ast.Dict):
+            return [str(key.value) if isinstance(key, ast.Constant) else None for key in value.keys]
+    return None
+
+
+def _fit_hint(hint: str, path: str) -> str:
+    """Return a hint without the sentence about options that a program does not have."""
+    named = _read_options(path)
+    return hint if named is None or {"output", "classes"} <= {*named} else hint.replace(_OPTIONS, "")
 
 
 def copy_program(program: ProgramFile, folder: Path) -> str:
@@ -191,5 +225,6 @@ def call_program(
             + (_ISOLATED if "No such file" in result.reason or "Permission denied" in result.reason else ""),
         )
     if error := result.notes.get("error"):
-        raise HoneError(error["slug"], error["what"], why=error["why"], hint=error["hint"])
+        hint = _fit_hint(error["hint"], str(job.get("program", "")))
+        raise HoneError(error["slug"], error["what"], why=error["why"], hint=hint)
     return result.notes

@@ -43,7 +43,7 @@ def require_environments(recipe: Recipe, toolchains: Iterable[Toolchain]) -> Non
         raise HoneError(
             "toolchain-missing",
             f"Toolchains that this run may need have no environment: {', '.join(missing)}.",
-            why="\n        ".join(f"{name}: {reason}" for name, reason in missing.items()),
+            why=[f"{name}: {reason}" for name, reason in missing.items()],
             hint="Build them, or correct hone.environments; or write `missing_toolchains: skip` or `build` in the "
             "recipe.",
         )

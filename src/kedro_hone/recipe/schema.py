@@ -255,10 +255,9 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
             *dict.fromkeys(map(_explain, error.errors()))
         ]  # each kind of option that toolchains may have is one of pydantic's
         what = f"The recipe has {'a problem' if len(said) == 1 else f'{len(said)} problems'}."
-        why = "\n        ".join(said)  # indented like the first one
         hint = "Correct the recipe: in conf/*/parameters.yml, in --params or by a flag; "
         hint += "Recipe in the documentation lists all keys."
-        raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
+        raise HoneError("recipe-invalid", what, why=said, hint=hint) from error
 
 
 def _explain(problem: Mapping[str, Any]) -> str:

@@ -112,7 +112,7 @@ class SourceFormat:
             against", with ``{threads}`` for the number of threads. If empty: the runtime's and format's names.
         order: Formats are tried in ascending order, and the first that recognises a folder is used. Built-in formats
             are pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
-            (80), tensorflow (81), keras (82), litert (83), torchscript (85) and pickle (90).
+            (80), tensorflow (81), keras (82), litert (83), torchscript (85), estimator-pickle (88) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised but not supported; None if it is supported.

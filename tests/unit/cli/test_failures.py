@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
-from hone_runtime.errors import ExitCode, HoneError
+from hone_runtime.errors import ExitCode, HoneError, combine
 from kedro_hone import cli
 from kedro_hone.cli.failures import _find_disk_error, explain_failures
+from kedro_hone.cli.flags import translate_keys
 
 KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hint="Look.")
 
@@ -39,6 +41,42 @@ def test_no_control_characters_of_an_error_reach_the_terminal(error, code, tmp_p
     said = done.stderr.removeprefix("\x1b[31m").replace("\x1b[0m\n", "\n")
     assert "OWNED" in said
     assert not find_controls(said)
+
+
+@pytest.mark.attack(
+    what="a name of a column with line breaks, which forges a log or is a command of GitHub's",
+    who="data",
+    stopped_by="a line break in an error is printed as its escape",
+)
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\n        "])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name: HoneError("column-unknown", f"There is no {name}.", why=f"It has {name}.", hint=f"Name {name}."),
+        lambda name: combine(
+            [HoneError("column-unknown", f"{place}{name}.", why=name, hint=name) for place in ("a", "b")]
+        ),
+        lambda name: HoneError.find(OSError(f"{HoneError('column-unknown', name, why=[name, name], hint=name)}")),
+        lambda name: pickle.loads(  # noqa: S301 - as parallel runners do
+            pickle.dumps(HoneError("column-unknown", name, why=[name, name], hint=name))
+        ),
+        ValueError,
+    ],
+)
+def test_no_name_begins_a_line_of_its_own(make, end, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    error = make(f"age{end}::error file=a.py::owned")
+
+    @click.command()
+    @explain_failures()
+    def fail():
+        with translate_keys():
+            raise error
+
+    said = CliRunner().invoke(fail).stderr
+
+    assert "::error" in said
+    assert not [line for line in said.splitlines() if line.lstrip().startswith("::")]
 
 
 def test_who_is_told_to_end_ends_wherever_it_is(tmp_path):

@@ -156,3 +156,24 @@ def test_an_error_inside_releases_it(tmp_path):
 def test_a_holder_who_is_writing_is_nobody(tmp_path, text):
     (tmp_path / "x.lock").write_text(text)
     assert read_holder(tmp_path / "x.lock") is None
+
+
+def test_who_waited_for_a_lock_that_its_holder_removed_holds_the_one_that_others_find(tmp_path):
+    path, entered, done = tmp_path / "folder" / "x.lock", threading.Event(), threading.Event()
+
+    def take() -> None:
+        with hold_lock(path, purpose="waiting"):
+            entered.set()
+            done.wait(HANG)
+
+    with hold_lock(path, purpose="removing"):
+        thread = threading.Thread(target=take)
+        thread.start()
+        time.sleep(0.2)  # it waits for the file that is removed now
+        path.unlink()
+        path.parent.rmdir()
+    assert entered.wait(HANG)
+    with pytest.raises(BlockingIOError), hold_lock(path, purpose="third", waits=False):
+        pass
+    done.set()
+    thread.join()

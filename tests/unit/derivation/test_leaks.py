@@ -7,7 +7,7 @@ import pytest
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.derivation.columns import ColumnFacts
-from kedro_hone.derivation.leaks import check_leak, list_inputs
+from kedro_hone.derivation.leaks import check_leak, describe_unused, list_inputs
 
 AGE, CHURNED = (ColumnFacts(name=name, kind="number") for name in ("age", "churned"))
 
@@ -43,3 +43,13 @@ def test_an_input_under_another_name_is_no_target():
 
 def test_inputs_are_those_of_the_signature_and_of_the_fit():
     assert list_inputs(FITTED) == {"X", "age", "churned"}
+
+
+def test_a_column_that_no_input_uses_may_be_the_label():
+    columns = [AGE, CHURNED, ColumnFacts(name="next", kind="number"), ColumnFacts(name="image", kind="other")]
+    assert describe_unused(FITTED, {}, columns) == (
+        "data      'next' is not used by the model; if it is the label: --target next",
+    )
+    assert describe_unused(FITTED, {"X": "next"}, columns) == ()
+    pictures = [ColumnFacts(name="more", kind="number", shape=(3,)), ColumnFacts(name="input_0", kind="number")]
+    assert describe_unused(FITTED, {}, pictures) == ()

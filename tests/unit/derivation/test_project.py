@@ -6,8 +6,17 @@ import pytest
 import yaml
 
 from hone_runtime.errors import HoneError
+from kedro_hone.core.locks import hold_lock
 from kedro_hone.derivation.entries import list_entries
-from kedro_hone.derivation.project import claim_folder, nest, save_project, write_project
+from kedro_hone.derivation.project import (
+    LOCK,
+    claim_folder,
+    format_yaml,
+    nest,
+    release_folder,
+    save_project,
+    write_project,
+)
 
 RECIPE = {"model": {"uri": "net.onnx"}}
 
@@ -79,3 +88,38 @@ def test_links_in_a_folder_are_not_followed(tmp_path, name):
     (folder / name).symlink_to(outside)
     with pytest.raises(HoneError, match="is a link"):
         claim_folder(folder, flag="--folder")
+
+
+@pytest.mark.attack(
+    what="line breaks in a name that is printed as YAML",
+    who="data",
+    stopped_by="text with a line break is in double quotes, on one line",
+)
+def test_no_text_in_a_recipe_takes_more_than_one_line():
+    recipe = {"program": {"options": {"arrays": {"target": "a b\n\n  ::error::owned\u2028" + "c d " * 99}}}}
+    text = format_yaml(recipe)
+    assert yaml.safe_load(text) == recipe
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+    assert len(text.splitlines()) == 4
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_refused_command_leaves_nothing_in_a_new_folder(tmp_path, existed):
+    folder = tmp_path / "run"
+    if existed:
+        folder.mkdir()
+    assert claim_folder(folder, flag="--folder")
+    assert not claim_folder(folder, flag="--folder")
+    with hold_lock(folder / LOCK, purpose="a test"):
+        release_folder(folder, existed=existed)
+    assert folder.exists() == existed
+    assert not (folder / "data").exists()
+
+
+def test_what_was_pulled_stays_in_a_folder(tmp_path):
+    claim_folder(tmp_path, flag="--folder")
+    (tmp_path / "data/hone/store").mkdir()
+    (tmp_path / "data/hone/store/model.onnx").write_bytes(b"x")
+    release_folder(tmp_path, existed=True)
+    assert (tmp_path / "data/hone/store/model.onnx").exists()
+    assert not claim_folder(tmp_path, flag="--folder")

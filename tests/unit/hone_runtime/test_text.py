@@ -80,6 +80,13 @@ def test_a_log_message_holds_no_control_characters(caplog):
     assert not find_controls(caplog.text)
 
 
+@pytest.mark.attack(what="line breaks in a log line", who="registry", stopped_by="each is replaced by its escape")
+def test_a_log_message_is_one_line(caplog):
+    open_logger("kedro_hone.model").warning("%s cannot be read", "x\n  ::error::owned\u2028y")
+
+    assert caplog.messages == [r"x\n  ::error::owned\u2028y cannot be read"]
+
+
 def test_a_log_message_without_them_keeps_its_arguments(caplog):
     open_logger("kedro_hone.model").warning("%d rows in %s", 3, "x")
 

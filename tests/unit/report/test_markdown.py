@@ -119,6 +119,22 @@ def test_foreign_names_cannot_leave_their_back_ticks(evil):
     assert html.count("<td>") % 2 == 0
 
 
+@pytest.mark.attack(
+    what="line breaks in a name or an error, for the comment, report.md and the log that prints them",
+    who="registry",
+    stopped_by="foreign text is one line in Markdown",
+)
+@pytest.mark.parametrize("end", ["\n", "\r", "\n        ", "\x85", "\u2028"])
+def test_no_foreign_text_begins_a_line(end):
+    evil = f"age{end}::error file=a.py::owned"
+    evidence = make_evidence()
+    candidate = evidence.candidates[-1].model_copy(update={"route": (evil,), "reason": evil})
+    evidence = evidence.model_copy(update={"candidates": (candidate,), "reasons": (evil,)})
+    text = render_markdown(evidence)
+    assert text.count("owned") > 1
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+
+
 def test_the_processor_is_named_with_its_instructions():
     assert "8488C (AVX-512, VNNI, BF16, AMX), 2 cores" in render_markdown(make_evidence())
 

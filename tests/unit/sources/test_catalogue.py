@@ -87,6 +87,7 @@ def test_the_order_is_explicit():
         "keras": 82,
         "litert": 83,
         "torchscript": 85,
+        "estimator-pickle": 88,
         "pickle": 90,
     }
     assert list(found.values()) == sorted(found.values())

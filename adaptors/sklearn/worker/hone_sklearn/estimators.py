@@ -126,6 +126,10 @@ def _read(reference: Json, path: Path, *, trusted: bool) -> Any:
             return skops.io.load(path, trusted=sorted(found))
     if not trusted:
         raise UntrustedError(f"{path.name} is a pickle, which can run code; it is opened with 'trust: [pickle]' only")
+    if reference["serialization"] == "joblib":
+        import joblib
+
+        return joblib.load(path)
     with path.open("rb") as stream:
         if reference["serialization"] == "cloudpickle":
             import cloudpickle

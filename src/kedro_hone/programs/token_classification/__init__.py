@@ -25,6 +25,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 WORDS, TAGS = ("words", "tokens", "text"), ("tags", "ner_tags", "labels", "label", "pos_tags")
+_SHOWN = 5  # the tags of the model that are named
 NONE = -100  # the tag of no word: pads shorter sentences
 
 
@@ -85,7 +86,9 @@ def _number_tags(sentences: list[list[str]], tags: list[list[Any]], names: list[
         if len(own) != len(words) and (own or words != [""]):
             raise UnreadableError(f"row {row} has {len(words)} words and {len(own)} tags")
         if text := next((tag for tag in own if isinstance(tag, str) and tag not in known), None):
-            raise LabelsMismatchError(f"row {row} has the tag {text!r}, which is none of the model's {len(known)}")
+            tags_known = ", ".join(map(repr, [*known][:_SHOWN])) + (", …" if len(known) > _SHOWN else "")
+            what = f"row {row} has the tag {text!r}, which is none of the model's {len(known)}"
+            raise LabelsMismatchError(f"{what}: {tags_known}" if known else what)
         numbered = [known[tag] if isinstance(tag, str) else int(tag) for tag in own]
         if names and (strange := [tag for tag in numbered if tag != NONE and not 0 <= tag < len(names)]):
             raise LabelsMismatchError(f"row {row} has the tag {strange[0]}; the model's are 0 to {len(names) - 1}")

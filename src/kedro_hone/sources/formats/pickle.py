@@ -27,8 +27,10 @@ def detect(pulled: Pulled) -> Flavor | None:
         raise HoneError(
             "model-unsupported",
             f"The model is a pickle ({path.name}).",
-            why="The recipe trusts it; but there are several, or it is not as torch.save writes a module.",
-            hint="Save the module by torch.save(module, 'model.pth'), or log it with MLflow.",
+            why="The recipe trusts it; but there are several, or it is neither a module as torch.save writes it nor an "
+            "estimator of scikit-learn, XGBoost or LightGBM.",
+            hint="Save a module by torch.save(module, 'model.pth'), an estimator by mlflow.sklearn.save_model(model, "
+            "'folder'), or name the one file.",
         )
     entry = pulled.mlmodel.flavors["pytorch"] if pulled.mlmodel else {}
     if not isinstance(entry, dict):

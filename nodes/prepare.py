@@ -17,7 +17,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, copy_program, digest_programs, find_program, locate_program
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.search.comparison.arrays import open_arrays, read_arrays
+from kedro_hone.search.comparison.arrays import is_drawn, open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import crop
 
 logger = open_logger(__name__)
@@ -34,7 +34,10 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             ``source-not-rowwise``.
     """
     program = find_program(recipe.program.name, project=run.project)
-    files = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}
+    given = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}
+    files = {
+        name: file.model_copy(update={"drawn": file.drawn or is_drawn(Path(file.path))}) for name, file in given.items()
+    }
     specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
     code = [digest_programs(), program.digest, recipe.program.options]
     drawn = [name for name, file in files.items() if file.drawn]

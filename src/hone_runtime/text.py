@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+PACKAGES: Final = ("kedro_hone", "hone_runtime")
+"""Our importable packages, and so the names of our loggers and the folders of our code."""
+
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """C0 without tab and newline, DEL, C1, characters that change the direction of text (UAX 9), surrogates (not valid
 UTF-8)."""
@@ -24,7 +27,7 @@ _URL: Final = re.compile(
     r"""(?:[^\s/@:"'<>\\]{0,256}:(?!:)[^\s"'<>\\]{0,512}|[^\s/@:"'<>\\]{1,256})@"""
 )
 _SETTING: Final = re.compile(
-    r"""((?:token|secret|passw(?:or)?d|passphrase|pwd|credentials?|signature|(?:api|access|account|private)[_-]?key)"""
+    r"""((?:token|secret|passw(?:or)?d|passphrase|pwd|credentials?|signature|(?:api|access|account|private)[_-]?key|[?&](?:sig|auth|code|key))"""
     r"""["']?(?:=|\s*:\s*(?=["']))["']?)(?!\$\(openssl rand -hex 32\))"""
     r"""[^\s"',;&<>\\]{1,4096}|(authorization\W{1,4}(?:\w+\s+)?|bearer\s+)[\w.~+/=-]{8,4096}""",
     re.IGNORECASE,

@@ -175,6 +175,12 @@ def _open_loader() -> Mapping[str, Any]:
     return loader
 
 
+def read_entries() -> Mapping[str, Any]:
+    """Return the entries of the project's catalog files for the environment ``KEDRO_ENV``, without our defaults."""
+    entries: Mapping[str, Any] = _open_loader()["catalog"]
+    return entries
+
+
 def read_parameters() -> Mapping[str, Any]:
     """Return the unchecked recipe in the project's configuration for the environment ``KEDRO_ENV``.
 

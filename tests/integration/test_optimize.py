@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kedro_hone
+from hone_runtime.values.samples import SPLITS
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
@@ -113,6 +114,18 @@ def test_without_data_nothing_is_published(here, tmp_path):
     assert evidence["winner"] is None
     assert all(split["drawn"] for split in evidence["data"])
     assert "nothing is proved" in evidence["reasons"][0]
+
+    files = {split: {"type": "kedro_hone.datasets.FileDataset", "path": f"data/splits/{split}.npz"} for split in SPLITS}
+    (tmp_path / "run" / "conf" / "local" / "catalog.yml").write_text(json.dumps(files))
+    code, refused = optimize("models:/net/1", "--no-data", *QUICK, folder=tmp_path / "run")
+    assert (code, refused["slug"]) == (3, "option-invalid")
+    assert "changes the derived catalog" in refused["message"]
+    command = [sys.executable, "-m", "kedro_hone", "run"]
+    registry = {"MLFLOW_TRACKING_URI": f"sqlite:///{here / 'mlflow.db'}"}
+    done = subprocess.run(
+        command, cwd=tmp_path / "run", capture_output=True, text=True, check=False, env={**os.environ, **registry}
+    )
+    assert done.returncode == 12, done.stderr[-4000:]  # drawn inputs are recognized by the content of their file
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,7 @@ class Catalogue:
         why = f"There are: {', '.join(sorted(known)) or 'none'}."
         if self.broken:
             why += f" Could not be imported: {', '.join(self.broken)}."
-        hint = suggest(name, known) + "`kedro-hone toolchains` lists all, and what could not be "
-        "imported."
+        hint = f"{suggest(name, known)}`kedro-hone toolchains` lists all, and what could not be imported."
         raise HoneError(f"{what}-unknown", f"There is no {what} {name!r}.", why=why, hint=hint)
 
 

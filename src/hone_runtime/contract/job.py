@@ -64,7 +64,7 @@ class Job(Value):
         seconds: The time limit of the function; tuning ends before it.
         conversion: The share of rows in which a converted model may differ; None for the worker's default.
         program: For a program that the worker calls: ``path`` and ``library`` (arguments of
-            ``worker.loading.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``.
+            ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``.
             ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
             with ``NEEDS_TARGETS = False``.
         shapes: The shapes that every candidate must serve.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from hone_runtime.errors import HoneError
 
@@ -84,7 +85,7 @@ class Plugins(Generic[_Plugin]):
         for value in values:
             known = own.get(value.name, value)
             if identify(known) != identify(value):
-                raise self._explain_taken(self._offer(known), self._offer(value))
+                raise self._explain_taken(value.name, self._offer(known), self._offer(value))
             own[value.name] = value
         self.own.update(own)
 
@@ -98,16 +99,25 @@ class Plugins(Generic[_Plugin]):
         for value, offer in (*offers, *((value, self._offer(value)) for value in self.own.values())):
             known, first = found.setdefault(value.name, (value, offer))
             if known is not value and known != value:
-                raise self._explain_taken(first, offer)
+                raise self._explain_taken(value.name, first, offer)
         return found
 
     def _offer(self, value: _Plugin) -> Offer:
         return Offer(value.name, self.locate(value), "the project")
 
-    def _explain_taken(self, first: Offer, other: Offer) -> HoneError:
+    def _explain_taken(self, name: str, first: Offer, other: Offer) -> HoneError:
         why = f"One comes from {first}, another from {other}."
         hint = "Rename one of them, or uninstall the package that you do not need."
-        return HoneError(self.slug, self.clash.format(name=other.name), why=why, hint=hint)
+        return HoneError(self.slug, self.clash.format(name=name), why=why, hint=hint)
+
+
+def _list_folders() -> list[str]:
+    """Return the folders of installed packages: those of Python's path but the current one.
+
+    Python puts the current folder on its path. It may be a downloaded model, whose files must not name code to run.
+    """
+    here = Path.cwd()
+    return [place for place in sys.path if place and Path(place).resolve() != here]
 
 
 @lru_cache(maxsize=1)
@@ -120,10 +130,8 @@ def list_parts() -> Mapping[str, metadata.EntryPoint]:
     Raises:
         ImportError: kedro-hone is not installed, or the installation is older than this code.
     """
-    try:
-        points = metadata.distribution(_DISTRIBUTION).entry_points
-    except metadata.PackageNotFoundError:
-        points = metadata.EntryPoints()
+    found = next(iter(metadata.distributions(name=_DISTRIBUTION, path=_list_folders())), None)
+    points = () if found is None else found.entry_points
     parts = {point.name: point for point in points if point.group == _PARTS}
     if not parts:
         raise ImportError("kedro-hone's own entry points are missing: install it again, by `pip install` or `make`")
@@ -132,9 +140,9 @@ def list_parts() -> Mapping[str, metadata.EntryPoint]:
 
 def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:
     """Return the built-in plug-ins (name to target), then the entry points of a group; nothing is imported."""
-    folders = (Path(place or ".") for place in sys.path)
+    folders = map(Path, _list_folders())
     # An installation changes one of the folders of packages.
-    places = tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.is_dir())
+    places = tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.exists())
     return [*(Offer(name, target, BUILT_IN) for name, target in builtin.items()), *_list_installed(places, group)]
 
 
@@ -209,7 +217,9 @@ def _list_installed(places: tuple[tuple[str, int], ...], group: str) -> tuple[Of
 
 
 @lru_cache(maxsize=1)
-def _read_entry_points(_: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
+def _read_entry_points(places: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
     """Read the entry points of all distributions; cached, since this takes tens of milliseconds for each group."""
-    # Before Python 3.12 the type is another one, with the same ``select``.
-    return cast("metadata.EntryPoints", metadata.entry_points())
+    unique: dict[str, metadata.Distribution] = {}
+    for distribution in metadata.distributions(path=[place for place, _ in places]):
+        unique.setdefault(re.sub(r"[-_.]+", "-", str(distribution.name)).lower(), distribution)  # as Python imports
+    return metadata.EntryPoints(point for distribution in unique.values() for point in distribution.entry_points)

@@ -17,6 +17,8 @@ SPLITS = (CALIBRATION, SEARCH, GATE)
 """In this order: passed to the toolchains; used to compare candidates; used once, for the finalists and the source.
 
 There is a fourth split for fine-tuning, ``training``, if an adaptor of the recipe has ``Need.TRAINING_DATA``."""
+DRAWN = "hone_drawn"
+"""The array that marks an ``.npz`` file of inputs drawn at random: whatever reads it, nothing is proved on them."""
 
 
 NOT_VERSIONED = "not versioned: pinned by"

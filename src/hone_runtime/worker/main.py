@@ -41,6 +41,7 @@ if __name__ == "__main__":
     _find_runtime()
 
 from hone_runtime.worker.packages import import_worker  # noqa: E402 - not importable before
+from hone_runtime.worker.refusal import UnsuitedError  # noqa: E402
 
 
 def load_worker(job: dict[str, Any]) -> Any:
@@ -50,14 +51,22 @@ def load_worker(job: dict[str, Any]) -> Any:
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
-    """Call the job's function; after ``transform``, read back the saved files. Return the content of the result."""
+    """Call the job's function; after ``transform``, read back the saved files. Return the content of the result.
+
+    ``UnsuitedError`` becomes the note ``refused``.
+    """
     start = time.perf_counter()
     module = load_worker(job)
-    notes = getattr(module, job["function"])(job) or {}
+    try:
+        notes = getattr(module, job["function"])(job) or {}
+    except UnsuitedError as unsuited:
+        notes = {"refused": str(unsuited), **({"slug": unsuited.slug} if unsuited.slug else {})}
     seconds = time.perf_counter() - start
     described = None
     if not isinstance(notes, dict):
         raise TypeError(f"{job['function']} returned {type(notes).__name__}, not a dict")
+    if notes.get("refused", True) in ("", None):
+        raise ValueError(f"{job['function']} refused the model without a reason")
     if job["function"] == "transform" and not {"refused", "nothing_to_do", "failed"}.intersection(notes):
         gc.collect()  # closes files that are only referenced by a cycle
         try:

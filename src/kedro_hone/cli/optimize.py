@@ -34,8 +34,9 @@ from kedro_hone.derivation.request import (
     read_shape,
     read_share,
     read_values,
+    refuse_secrets,
 )
-from kedro_hone.graph import configure, read_catalog, read_parameters, separate
+from kedro_hone.graph import configure, read_catalog, read_entries, read_parameters, separate
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
 
@@ -126,12 +127,16 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
 
 
 def _check_unchanged(proposal: Proposal) -> None:
-    """Raise ``option-invalid`` if other files in the folder, such as those of ``conf/local``, change the recipe."""
-    derived, read = (json.dumps(one, default=str, sort_keys=True) for one in (proposal.recipe, read_parameters()))
-    if derived != read:
-        why = "Other files in its conf/ are merged over it, and what was printed would not be what runs."
-        hint = "Remove conf/local/parameters*.yml there, or name another --folder."
-        raise HoneError("option-invalid", "The folder of the run changes the derived recipe.", why=why, hint=hint)
+    """Raise ``option-invalid`` if other files in the folder, such as in ``conf/local``, change what was derived."""
+    parts = {
+        "recipe": (proposal.recipe, read_parameters(), "parameters*.yml"),
+        "catalog": (proposal.catalog, read_entries(), "catalog*.yml"),
+    }
+    for name, (derived, read, files) in parts.items():
+        if json.dumps(derived, default=str, sort_keys=True) != json.dumps(read, default=str, sort_keys=True):
+            why = "Other files in its conf/ are merged over it, and what was printed would not be what runs."
+            hint = f"Remove conf/local/{files} there, or name another --folder."
+            raise HoneError("option-invalid", f"The folder of the run changes the derived {name}.", why=why, hint=hint)
 
 
 def _read_request(given: Mapping[str, Any]) -> Request:
@@ -144,7 +149,10 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     data = read_data(given["data"], start)
     if bool(data) == given["no_data"]:
         raise click.UsageError("give --data FILE; or --no-data for a draft" if not data else "--no-data has no --data")
-    settings: dict[str, Any] = {"publish.enabled": given["publish"], **read_values(given["settings"], "--set")}
+    values, options = read_values(given["settings"], "--set"), read_values(given["options"], "--option")
+    for flag, value in (("SOURCE", given["source"]), ("--to", given["to"]), ("--set", values), ("--option", options)):
+        refuse_secrets(value, flag)
+    settings: dict[str, Any] = {"publish.enabled": given["publish"], **values}
     if given["module"]:
         place, separator, name = given["module"].rpartition(":")
         settings["model.module"] = f"{_locate_code(place, start)}{separator}{name}"
@@ -164,7 +172,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
         task=given["task"] and _locate_code(given["task"], start),
         inputs=read_pairs(given["inputs"], "--input"),
         classes=tuple(filter(None, (given["classes"] or "").split(","))),
-        options=read_values(given["options"], "--option"),
+        options=options,
         shapes=tuple(read_shape(one) for one in given["shapes"]),
         max_drop=given["max_drop"] and read_share(given["max_drop"], "--max-drop"),
         settings={**settings, **{name: value for name, value in named.items() if value is not None}},

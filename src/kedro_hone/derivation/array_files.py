@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.derivation.drawn import MARK
+from hone_runtime.values.samples import DRAWN
 from kedro_hone.derivation.kinds import find_kind
 from kedro_hone.derivation.rows import Table, check_counts, find_unreadable
 
@@ -50,7 +50,7 @@ def read_arrays(*paths: Path, path: Path | None = None) -> Table:
     """
     place = path or paths[0]
     parts = [_load(file) for file in paths]
-    if any(MARK in part for part in parts):
+    if any(DRAWN in part for part in parts):
         why = "Its inputs were drawn at random by `kedro-hone optimize --no-data`: they prove nothing."
         raise find_unreadable(place, why, "Give real rows: --data FILE.")
     if paths[0].suffix.lower() == ".npy":

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH
+from hone_runtime.values.samples import CALIBRATION, DRAWN, GATE, SEARCH
 
 ROWS: Final[Mapping[str, int]] = {CALIBRATION: 64, SEARCH: 128, GATE: 256}
 """Rows by split: enough to see a conversion that changes results, and quick."""
 SEED: Final = 0
-MARK: Final = "hone_drawn"
-"""The array that marks a file of drawn inputs: such a file is refused as data."""
 _LENGTH: Final = 32
 """Tokens of a drawn text."""
 
@@ -100,7 +98,7 @@ def draw_splits(drawing: Drawing, folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = {split: folder / f"{split}.npz" for split in ROWS}
     for split, rows in ROWS.items():
-        arrays: dict[str, Any] = {**drawing.draw(rows, generator), MARK: np.ones(rows, np.bool_)}
+        arrays: dict[str, Any] = {**drawing.draw(rows, generator), DRAWN: np.ones(rows, np.bool_)}
         np.savez(files[split], allow_pickle=False, **arrays)
     return files
 

@@ -16,6 +16,8 @@ DATA: Final = Path("data", "splits")
 """Where the splits are, in a project."""
 _MARK: Final = Path("data", "hone", "derived")
 """A file in a folder for derived projects: what is there may be replaced."""
+_WRITTEN: Final = ("conf", "conf/base", "conf/local", "data", DATA)
+"""The folders of a derived project in which files are replaced."""
 _ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
@@ -47,9 +49,13 @@ def claim_folder(folder: Path, *, flag: str) -> None:
         flag: The option that names the folder, for the error.
 
     Raises:
-        HoneError: ``option-invalid``: the folder has other files, which might be lost.
+        HoneError: ``option-invalid``: the folder has other files, which might be lost, or links in place of its own.
     """
     mark = folder / _MARK
+    if link := next((folder / name for name in _WRITTEN if (folder / name).is_symlink()), None):
+        why = f"{link} is a link, and files where it leads would be replaced."
+        hint = f"Remove the link, or name another folder: {flag} FOLDER."
+        raise HoneError("option-invalid", f"{flag} names a folder with a link in it.", why=why, hint=hint)
     if not mark.exists() and (others := _list_others(folder)):
         raise _explain_occupied(folder, others, flag)
     mark.parent.mkdir(parents=True, exist_ok=True)

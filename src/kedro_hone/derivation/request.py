@@ -59,6 +59,19 @@ def make_absolute(place: str, folder: Path) -> str:
     return place if _SCHEME.match(place) else str((folder / Path(place).expanduser()).resolve())
 
 
+def refuse_secrets(value: Any, flag: str) -> None:
+    """Raise ``option-invalid`` if a text in a value of the command line contains a secret, such as a URL's password."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            refuse_secrets(one, flag)
+    elif isinstance(value, str) and hide_secrets(value) != value:
+        why = "It would be written into the recipe or the catalog of a project, and into its evidence."
+        hint = "Give it to the registry or the file system by its variables, or write ${oc.env:NAME} into the project."
+        raise _explain(f"{flag} has a URL with a password.", why, hint)
+
+
 def read_data(given: Iterable[str], folder: Path) -> dict[str, str]:
     """Return the data of a request by split, from ``FILE`` or ``SPLIT=FILE``, each once.
 
@@ -67,9 +80,7 @@ def read_data(given: Iterable[str], folder: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for one in given:
-        if hide_secrets(one) != one:
-            why = "It would be written into the catalog of a project, and into its evidence."
-            raise _explain("--data has a URL with a password.", why, "Give it to the file system by its variables.")
+        refuse_secrets(one, "--data")
         name, separator, place = one.partition("=")
         if not separator or name not in (*SPLITS, "training"):
             name, place = WHOLE, one

@@ -203,13 +203,13 @@ def _pick_independent(
     """Return the rows of which no two have the same content or the same group, in the order of the file.
 
     The intervals of a gate count each row as independent evidence, and such rows are not. Which one is taken depends on
-    a hash of the content and the target, and not on the order of the file.
+    a hash of the content, the target and the group, and not on the order of the file.
     """
     labels, groups = (None if name is None else table.columns[name] for name in (target, group))
 
     def rank(row: int) -> bytes:
-        label = b"" if labels is None else encode_value(labels[row])
-        return hashlib.sha256(hashes[row] + label).digest()
+        named = (b"" if column is None else encode_value(column[row]) for column in (labels, groups))
+        return hashlib.sha256(hashes[row] + b"".join(hashlib.sha256(value).digest() for value in named)).digest()
 
     taken: dict[int, None] = {}
     seen: set[bytes] = set()
@@ -218,7 +218,7 @@ def _pick_independent(
         keys = {b"row" + hashes[row], *(() if is_missing(value) else (b"group" + encode_value(value),))}
         if seen.isdisjoint(keys):
             taken[row] = None
-        seen |= keys
+            seen |= keys
     return tuple(sorted(taken))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from hone_runtime.text import clean_text
+from hone_runtime.text import PACKAGES, clean_text
 
 _NAME: Final = "kedro_hone.events"
 
@@ -43,7 +43,8 @@ def configure_log(stream: TextIO) -> None:
     """Write the service's log, and warnings of the server and of kedro-hone, to a stream and nowhere else."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
-    for name, level in ((_NAME, logging.INFO), ("uvicorn", logging.WARNING), ("kedro_hone", logging.WARNING)):
+    levels = {_NAME: logging.INFO, **dict.fromkeys(("uvicorn", *PACKAGES), logging.WARNING)}
+    for name, level in levels.items():
         logger = logging.getLogger(name)  # the formatter cleans what it logs
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

@@ -15,7 +15,7 @@ from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
 from hone_runtime.errors import HoneError
-from hone_runtime.text import open_logger
+from hone_runtime.text import PACKAGES, open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Confirmation, RaceResult
 from kedro_hone.graph import read_plan
@@ -150,7 +150,8 @@ class Listener(logging.Handler):
 
     def attach(self) -> None:
         """Listen to the log."""
-        logging.getLogger("kedro_hone").addHandler(self)
+        for name in PACKAGES:
+            logging.getLogger(name).addHandler(self)
         if self._display.shows_events:
             self._handlers = [one for one in logging.getLogger().handlers if isinstance(one, LineHandler)]
             for one in self._handlers:
@@ -158,7 +159,8 @@ class Listener(logging.Handler):
 
     def detach(self) -> None:
         """Listen no more."""
-        logging.getLogger("kedro_hone").removeHandler(self)
+        for name in PACKAGES:
+            logging.getLogger(name).removeHandler(self)
         for one in self._handlers:
             one.removeFilter(_leave_out)
 

@@ -26,14 +26,14 @@ from kedro.framework import project
 from kedro.framework.startup import bootstrap_project
 from kedro.utils import is_kedro_project
 
-import kedro_hone
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.host import Host
-from hone_runtime.text import open_logger
+from hone_runtime.text import PACKAGES, open_logger
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.store.artifacts import Store
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_CODE: Final = frozenset({".py", ".yml", ".lock"})
 ANSWERS: Final = "cluster"
 """The subfolder of the run's folder in which workers prove that they share it."""
 
@@ -120,9 +120,9 @@ def load_project(root: Path, package: str) -> str:
 
 
 def digest_code(package: str) -> str:
-    """Return a digest of the Python files of kedro-hone and of a package, in their current state."""
+    """Return a digest of the code of kedro-hone and of a package, in its current state: Python, YAML and locks."""
     digest = hashlib.sha256()
-    for name in dict.fromkeys((kedro_hone.__name__, package)):
+    for name in dict.fromkeys((*PACKAGES, package)):
         root = Path(str(importlib.import_module(name).__file__)).parent
         for path in sorted(_list_code(root)):
             digest.update(f"{name}/{path.relative_to(root)}\0".encode())
@@ -134,7 +134,7 @@ def _list_code(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.is_dir():  # links too: in development, nodes and adaptors are linked into the package
             yield from _list_code(path)
-        elif path.suffix == ".py":
+        elif path.suffix in _CODE:
             yield path
 
 
@@ -165,7 +165,7 @@ def _forward_logs(setup: Setup) -> Iterator[None]:
     """Forward the log lines of this thread to the process of the run."""
     with ExitStack() as stack:
         handler = _Forward(setup.topic)
-        for name in dict.fromkeys((kedro_hone.__name__, setup.package)):
+        for name in dict.fromkeys((*PACKAGES, setup.package)):
             logger = open_logger(name)
             logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
             logger.addHandler(handler)

@@ -69,3 +69,16 @@ def test_a_section_with_a_value_has_no_keys():
     with pytest.raises(HoneError, match="one section") as raised:
         nest({"gates": 0.01, "gates.speedup": 2})
     assert raised.value.slug == "option-invalid"
+
+
+@pytest.mark.parametrize("name", ["conf", "conf/base", "conf/local", "data", "data/splits"])
+def test_links_in_a_folder_are_not_followed(tmp_path, name):
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    outside.mkdir()
+    claim_folder(folder, flag="--folder")
+    if (folder / name).is_dir():
+        (folder / name).rename(outside / "old")
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).symlink_to(outside)
+    with pytest.raises(HoneError, match="is a link"):
+        claim_folder(folder, flag="--folder")

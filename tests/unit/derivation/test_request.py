@@ -17,6 +17,7 @@ from kedro_hone.derivation.request import (
     read_shape,
     read_share,
     read_values,
+    refuse_secrets,
 )
 from kedro_hone.recipe.schema import read_recipe
 
@@ -109,6 +110,14 @@ def test_another_budget_is_refused(text):
 def test_the_names_of_budgets_are_those_of_the_recipe():
     for name in BUDGETS:
         assert read_recipe({"model": {"uri": "m"}, "budget": name}).budget == name
+
+
+@pytest.mark.parametrize("value", [{"publish.uri": "https://user:pass-word@host"}, ["http://h/?token=pass-word"]])
+def test_a_secret_in_any_value_is_refused(value):
+    refuse_secrets({"signature": "serving_default", "x": 1, "y": None}, "--set")
+    with pytest.raises(HoneError, match="--set has a URL with a password") as raised:
+        refuse_secrets({"deep": value}, "--set")
+    assert "pass-word" not in str(raised.value)
 
 
 def test_a_url_with_a_password_is_refused():

@@ -300,6 +300,22 @@ def test_arrays_are_read_by_the_program_for_images(read_splits, tmp_path):
         np.testing.assert_array_equal(feeds["x"], images[list(division.rows["gate"])])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_rows_of_several_groups_leave_one_gate_in_any_order(make_table, seed):
+    draw = np.random.default_rng(seed)
+    blocks = np.arange(400) // 8  # each with rows of three contents, in groups that share contents
+    contents, groups = 3 * blocks + draw.integers(0, 3, size=400), 4 * blocks + draw.integers(0, 4, size=400)
+    records = [
+        {"x": float(content), "label": int(block % 2), "who": str(group)}
+        for block, content, group in zip(blocks, contents, groups, strict=True)
+    ]
+    gates = []
+    for order in (records, [records[at] for at in draw.permutation(400)]):
+        division = divide(make_table(order), target="label", group="who")
+        gates.append(sorted((order[row]["x"], order[row]["who"]) for row in division.rows["gate"]))
+    assert gates[0] == gates[1]
+
+
 def test_the_gate_has_one_row_of_each_group(make_table):
     """Rows of a group are not independent, and the intervals of the gate count each row as independent evidence."""
     records = [{"x": at, "who": f"customer {at % 300}", "label": at % 2} for at in range(3000)]

@@ -98,6 +98,8 @@ def test_a_log_message_without_them_keeps_its_arguments(caplog):
         ("sftp://me:w@rd@host/x", "sftp://***@host/x"),
         ("zip://x::http://me:word@host/a.zip", "zip://x::http://***@host/a.zip"),
         ("s3://bucket/a@b and file:///me@home", "s3://bucket/a@b and file:///me@home"),
+        ("az://c/a?sv=1&sig=abc%3D&se=2", "az://c/a?sv=1&sig=***&se=2"),
+        ("https://host/a?auth=abc&x=1, code=3", "https://host/a?auth=***&x=1, code=3"),
     ],
 )
 def test_urls_lose_their_user_and_password(text, shown):

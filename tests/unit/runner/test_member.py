@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
 from hone_runtime.contract.hardware import read_host
+from hone_runtime.text import PACKAGES
 from kedro_hone.runner.member import (
     ANSWERS,
     HostRequirement,
@@ -52,6 +56,20 @@ def test_the_digest_of_the_code_is_that_of_the_project_too(tmp_path, monkeypatch
     (package / "adaptors.py").rename(package / "notes.txt")
     assert digest_code(package.name) == before
     del sys.modules[package.name]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_digest_of_the_code_covers_each_of_our_packages(tmp_path, monkeypatch, package):
+    copy = tmp_path / package
+    shutil.copytree(Path(str(importlib.import_module(package).__file__)).parent, copy)
+    monkeypatch.setattr(sys.modules[package], "__file__", str(copy / "__init__.py"))
+    before = digest_code("kedro_hone")
+    for changed in ("digest.py", "capabilities.yml", "requirements.lock"):
+        if found := sorted(copy.rglob(changed)):
+            found[0].write_text(found[0].read_text() + "\n")
+            before, last = digest_code("kedro_hone"), before
+            assert before != last, found[0]
+    assert len(before) > 64
 
 
 @pytest.mark.parametrize("change", [{"fingerprint": "other"}, {"code": "old"}, {"machine": "other"}])

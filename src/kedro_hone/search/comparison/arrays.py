@@ -16,6 +16,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from hone_runtime.values.regular import open_regular
+from hone_runtime.values.samples import DRAWN
 
 UNREADABLE: Final = (
     *(OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError),
@@ -51,3 +52,20 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of an npz file; raises as ``open_arrays``."""
     with open_arrays(path) as archive:
         return dict(archive)
+
+
+def is_drawn(path: Path) -> bool:
+    """Return whether data contain an ``.npz`` of inputs that ``kedro-hone optimize --no-data`` drew at random.
+
+    The mark is read from the file, since a catalog can name such a file by any kind of entry. ``path`` is a file, or a
+    folder with all that is below it. False for a file that is no ``.npz``.
+    """
+    if path.is_dir():
+        return any(is_drawn(file) for file in path.rglob("*") if not file.is_dir())
+    if path.suffix.lower() != ".npz":
+        return False
+    try:
+        with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
+            return f"{DRAWN}.npy" in archive.namelist()
+    except UNREADABLE:
+        return False  # the program explains what is wrong with it

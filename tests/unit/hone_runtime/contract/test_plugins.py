@@ -83,26 +83,33 @@ def test_what_is_installed_later_is_found(tmp_path, monkeypatch):
     assert list_names() == ["first", "second"]
 
 
-def test_what_is_installed_later_into_the_working_folder_is_found(tmp_path, monkeypatch):
-    """Where the interpreter was started with ``-c``, the path has an empty text for it."""
+@pytest.mark.parametrize("place", ["", "."])
+def test_the_working_folder_names_no_code(tmp_path, monkeypatch, fresh_parts, place):
+    """It may be a downloaded model, and Python has it on its path where it was started with ``-c``."""
+    before = list_parts()
+    list_parts.cache_clear()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    install(tmp_path, "first")
-    assert list_names() == ["first"]
-    install(tmp_path, "second")
-    os.utime(tmp_path, ns=(0, tmp_path.stat().st_mtime_ns + 10**9))
-    assert list_names() == ["first", "second"]
+    for path in (place, str(tmp_path)):
+        monkeypatch.setattr(sys, "path", [path, *sys.path])
+    install(tmp_path, "thief")
+    info = tmp_path / "kedro_hone-9.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kedro-hone\nVersion: 9.0\n")
+    (info / "entry_points.txt").write_text("[hone_runtime.parts]\nadaptors = thief\n")
+
+    assert list_parts() == before
+    assert list_names() == []
 
 
 def test_the_files_of_all_distributions_are_not_read_again(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "first")
     reads = []
-    read = metadata.entry_points
-    monkeypatch.setattr(metadata, "entry_points", lambda **which: reads.append(which) or read(**which))
+    read = metadata.distributions
+    monkeypatch.setattr(metadata, "distributions", lambda **which: reads.append(which) or read(**which))
     assert [list_names() for _ in range(3)] == [["first"]] * 3
     assert not list_offers("kedro_hone.another_group", {})
-    assert reads == [{}], "whichever group is asked for"
+    assert len(reads) == 1, "whichever group is asked for"
 
 
 @pytest.mark.parametrize("error", [KeyError("boom"), SystemExit(0)])

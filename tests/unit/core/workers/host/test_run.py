@@ -34,6 +34,10 @@ def fine(job): return {"seen": job["extra"]}
 def nothing(job): return None
 def refuse(job): return {"refused": "too small"}
 def refuse_by_name(job): return {"refused": "data is outside", "slug": "model-external-data"}
+def refuse_without_reason(job): return {"refused": ""}
+def raise_refusal(job):
+    from hone_runtime.worker.refusal import UnsuitedError
+    raise UnsuitedError("it has operators of com.shop", slug=job.get("slug", ""))
 def idle(job): return {"nothing_to_do": "same graph"}
 def fail(job): return {"failed": {"class": "numerics", "reason": "NaN in the weights"}}
 def fail_oddly(job): return {"failed": {"class": "no such class", "reason": "?"}}
@@ -159,6 +163,8 @@ def test_no_notes_are_empty_notes(call):
 def test_flags_become_values(call):
     assert call("refuse") == Refused(by="toy.test", reason="too small")
     assert call("refuse_by_name") == Refused(by="toy.test", slug="model-external-data", reason="data is outside")
+    assert call("raise_refusal") == Refused(by="toy.test", reason="it has operators of com.shop")
+    assert call("raise_refusal", slug="model-external-data").slug == "model-external-data"
     assert call("idle") == Refused(by="toy.test", slug="nothing-to-do", reason="same graph")
     failed = call("fail")
     assert (failed.failure, failed.reason) == (FailureClass.NUMERICS, "NaN in the weights")
@@ -168,6 +174,11 @@ def test_flags_become_values(call):
     ("function", "failure", "reason"),
     [
         ("fault", FailureClass.COMPILE, "ValueError: the first line"),
+        (
+            "refuse_without_reason",
+            FailureClass.COMPILE,
+            "ValueError: refuse_without_reason refused the model without a",
+        ),
         ("fault_at", FailureClass.COMPILE, "ValueError: It failed: - the cause"),
         ("fault_somewhere", FailureClass.COMPILE, "ValueError: Check 'false' failed at report.cpp:151:"),
         ("fault_with_list", FailureClass.COMPILE, "ValueError: missing keys: one, two"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import yaml
 
 from hone_runtime.errors import ExitCode, HoneError
 from hone_runtime.text import clean_text
+from hone_runtime.values.base import Format
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.check import check_start
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
-from kedro_hone.core.locks import hold_lock
+from kedro_hone.core.locks import hold_lock, read_holder
+from kedro_hone.core.store.disk import find_disk_error
 from kedro_hone.derivation.project import claim_folder, save_project, write_project
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
@@ -101,7 +104,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     os.environ.pop("KEDRO_ENV", None)  # the derived project has one environment
     with (
         redirect_stdout(sys.stderr) if given["as_json"] else nullcontext(),
-        hold_lock(folder / "data" / "hone" / "optimize.lock", purpose="optimizing in this folder"),
+        _hold_folder(folder),
     ):
         proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
@@ -115,9 +118,9 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         os.chdir(folder)
         configure()
         _check_unchanged(proposal)
-        check_start(read_recipe(read_parameters()), read_catalog())
+        source, _ = check_start(read_recipe(read_parameters()), read_catalog())
         if given["dry_run"]:
-            _print_plan(context, proposal)
+            _print_plan(proposal, source.format)
             return
         with _collect_result() as result:
             code = _run(context)
@@ -199,12 +202,36 @@ def _pin_registry(start: Path) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = (start / "mlruns").as_uri()
 
 
-def _print_plan(context: click.Context, proposal: Proposal) -> None:
-    from kedro_hone.cli.routes import routes  # noqa: PLC0415 - it imports the planning of routes
+def _print_plan(proposal: Proposal, source: Format) -> None:
+    from kedro_hone.cli.routes import print_routes  # noqa: PLC0415 - it imports the planning of routes
 
     recipe, catalog = (yaml.safe_dump(one, sort_keys=False) for one in ({"hone": proposal.recipe}, proposal.catalog))
     click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
-    context.invoke(routes, as_json=False)
+    print_routes(source=source)
+
+
+@contextmanager
+def _hold_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder of a run: another run in it would replace the recipe and the splits of this one.
+
+    Raises:
+        HoneError: ``option-invalid``: another run is in progress there; ``store-full`` or ``store-read-only``.
+    """
+    lock = folder / "data" / "hone" / "optimize.lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(lock, purpose="optimizing in this folder", waits=False))
+        except BlockingIOError as error:
+            why = f"{folder} is in use by {read_holder(lock) or 'another process'}; two runs would mix their files."
+            hint = "Wait for its end and repeat the command; or name another folder: --folder FOLDER."
+            raise HoneError("option-invalid", "Another run is in progress here.", why=why, hint=hint) from error
+        try:
+            yield
+        except OSError as error:  # of the derivation, whose folder is not the current project
+            full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+            if full and (known := find_disk_error(error, folder)):
+                raise known from error
+            raise
 
 
 def _run(context: click.Context) -> int:

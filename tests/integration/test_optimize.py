@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -284,8 +285,8 @@ def test_a_full_disk_is_explained_and_the_next_run_goes_on(here, tmp_path, size)
     assert done.returncode == 3, done.stderr[-3000:]
     result = json.loads((tmp_path / "first").read_text())
     assert (result["exit_code"], result["slug"]) == (3, "store-full"), result
-    assert f"The disk that holds {disk}" in result["message"]
-    assert "Free some space there and run again" in result["message"]
+    assert str(disk) in result["message"]
+    assert re.search(r"next: Free (some )?space there", result["message"])
 
 
 def test_on_a_busy_machine_the_verdict_says_what_to_do(here, tmp_path):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -22,7 +24,7 @@ from hone_runtime.values.measurement import (
     Validation,
 )
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.cli.routes import UNKNOWN, LastRun, format_route_count, group_unfit, print_routes
+from kedro_hone.cli.routes import UNKNOWN, LastRun, format_route_count, group_unfit
 from kedro_hone.datasets.defaults import DEFAULTS
 
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
@@ -143,36 +145,35 @@ def test_the_format_of_the_source_is_that_of_the_recipes_model(work):
 
 
 @pytest.fixture
-def print_for(tmp_path, monkeypatch, capsys):
-    """Print the routes of a project with a model, and return the lines."""
-    monkeypatch.chdir(tmp_path)
+def list_for(tmp_path):
+    """Call the command in a project with a model, and return its lines."""
     for environment in ("base", "local"):
         (tmp_path / "conf" / environment).mkdir(parents=True)
     (tmp_path / "net.onnx").write_bytes(b"x")
-    toolchains = ["onnxruntime", "openvino", "pytorch"]
 
-    def call(uri: str, **known: str) -> list[str]:
-        recipe = {"hone": {"model": {"uri": uri}, "toolchains": toolchains}}
+    def call(uri: str) -> list[str]:
+        recipe = {"hone": {"model": {"uri": uri}, "toolchains": ["onnxruntime", "openvino", "pytorch"]}}
         (tmp_path / "conf" / "base" / "parameters.yml").write_text(yaml.safe_dump(recipe))
-        before = sorted(tmp_path.iterdir())
-        print_routes(**known)
-        assert sorted(tmp_path.iterdir()) == before
-        return capsys.readouterr().out.splitlines()
+        before = sorted(path.name for path in tmp_path.iterdir())
+        command = [sys.executable, "-m", "kedro_hone", "hone", "routes"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in tmp_path.iterdir() if path.name != "data") == before
+        return done.stdout.splitlines()
 
     return call
 
 
-@pytest.mark.parametrize(("uri", "known"), [("net.onnx", {}), ("models:/net/1", {"source": "onnx"})])
-def test_only_routes_from_the_format_of_the_source_are_listed_before_a_run(print_for, uri, known):
-    title, *rows, last = print_for(uri, **known)
+def test_only_routes_from_the_format_of_the_source_are_listed_before_a_run(list_for):
+    title, *rows, last = list_for("net.onnx")
     assert "fit this model" in title
     assert all("pytorch" not in row for row in rows)
     assert any("onnxruntime.session" in row for row in rows)
     assert "routes --all" in last
 
 
-def test_where_the_format_is_unknown_all_routes_are_listed_with_a_reason(print_for):
-    title, *rows, last = print_for("models:/net/1")
+def test_where_the_format_is_unknown_all_routes_are_listed_with_a_reason(list_for):
+    title, *rows, last = list_for("models:/net/1")
     assert title == f"{len(rows)} routes"
     assert any("pytorch" in row for row in rows)
     assert last == UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,13 +61,13 @@ def foresee_format(recipe: Recipe, *, project: Path) -> Format | None:
     if model.base is not None or "://" in model.uri or not place.exists():
         return None
     author = AuthorClass(place=model.module, kwargs=model.kwargs, project=project) if model.module else None
-    asked = {"trust": EVERYTHING, "author": author, "task": model.task, "signature": model.signature}
+    read = partial(read_flavor, trust=EVERYTHING, author=author, task=model.task, signature=model.signature)
     try:
         if place.is_dir():
-            return read_flavor(place, **asked).format
+            return read(place).format
         with TemporaryDirectory(dir=project) as scratch:
             os.link(place.resolve(), Path(scratch) / place.name)
-            return read_flavor(Path(scratch), **asked).format
+            return read(Path(scratch)).format
     except (HoneError, OSError):  # a run explains what is wrong; and there are no links between file systems
         return None
 

@@ -150,6 +150,9 @@ def list_for(tmp_path):
     for environment in ("base", "local"):
         (tmp_path / "conf" / environment).mkdir(parents=True)
     (tmp_path / "net.onnx").write_bytes(b"x")
+    entry = {"type": "kedro_hone.datasets.FileDataset", "path": "rows.npz"}
+    catalog = dict.fromkeys(("calibration", "search", "gate"), entry)
+    (tmp_path / "conf" / "base" / "catalog.yml").write_text(yaml.safe_dump(catalog))
 
     def call(uri: str) -> list[str]:
         recipe = {"hone": {"model": {"uri": uri}, "toolchains": ["onnxruntime", "openvino", "pytorch"]}}

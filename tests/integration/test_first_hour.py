@@ -6,7 +6,9 @@ Each command has ``--dry-run``: a mistake must be found before anything is built
 from __future__ import annotations
 
 import os
+import platform
 import re
+import shutil
 import warnings
 from pathlib import Path
 
@@ -57,6 +59,7 @@ def here(tmp_path_factory) -> Path:
     with warnings.catch_warnings():  # of MLflow's, about type hints and pickles
         warnings.simplefilter("ignore")
         write_estimators(folder)
+    write_foreign_pickles(folder)
     write_onnx(folder, "net.onnx", ["features"])
     write_onnx(folder, "two.onnx", ["left", "right"])
     draw = np.random.default_rng(1)
@@ -98,6 +101,41 @@ def write_estimators(folder: Path) -> None:
     table.assign(churned=table["income"] * 1.5).to_csv(folder / "prices.csv", index=False)
     foreign = table.assign(city="Málaga", since="2024-05-01")
     foreign.to_csv(folder / "foreign.csv", sep=";", decimal=",", encoding="latin-1")
+
+
+def write_foreign_pickles(folder: Path) -> None:
+    """Write the estimator as other versions would have: the names and numbers of versions in real pickles differ."""
+    import joblib
+    import mlflow
+    import sklearn
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    here, old = sklearn.__version__.encode(), b"1.2.2"
+    assert len(here) == len(old)
+    for name, changes in {
+        "older": {here: old},
+        "moved": {here: old, b"linear_model._logistic": b"linear_model._logistix"},
+    }.items():
+        shutil.copytree(folder / "clf", folder / name)
+        change_file(folder / name / "model.pkl", changes)
+        change_file(folder / name / "MLmodel", {b"sklearn_version: " + here: b"sklearn_version: " + old})
+    fitted = mlflow.sklearn.load_model(str(folder / "clf"))
+    joblib.dump(fitted, folder / "alone.joblib")
+    doubled = make_pipeline(FunctionTransformer(lambda rows: rows * 1.0), fitted)
+    signature = mlflow.models.get_model_info(str(folder / "clf")).signature
+    settings = {"serialization_format": "cloudpickle", "pip_requirements": ["scikit-learn"]}
+    mlflow.sklearn.save_model(doubled, folder / "notebook", signature=signature, **settings)
+    python = f"python_version: {platform.python_version()}".encode()
+    change_file(folder / "notebook" / "MLmodel", {python: b"python_version: 3.99.1"})
+
+
+def change_file(path: Path, changes: dict[bytes, bytes]) -> None:
+    content = path.read_bytes()
+    for old, new in changes.items():
+        assert old in content
+        content = content.replace(old, new)
+    path.write_bytes(content)
 
 
 def write_onnx(folder: Path, name: str, inputs: list[str]) -> None:
@@ -164,6 +202,21 @@ MISTAKES = {
     "a typo in a path": (("clff", "--data", "rows.csv"), "model-unknown", ("'clf'",)),
     "a folder without a model": (("empty", "--data", "rows.csv"), "model-unsupported", ("README.txt", "model.onnx")),
     "a pickle": (("clf", "--data", "rows.csv", *TARGET), "pickle-not-trusted", ("add --trust pickle",)),
+    "a pickle of another version of scikit-learn": (
+        ("moved", *TABLE[1:], "rows.csv", *TARGET),
+        "pickle-mismatch",
+        ("scikit-learn 1.2.2 and Python", "saved it", "open it", "convert it to ONNX where it opens"),
+    ),
+    "code of another Python": (
+        ("notebook", *TABLE[1:], "rows.csv", *TARGET),
+        "pickle-mismatch",
+        ("compiled by Python 3.99.1", f"Python {platform.python_version()} would misread it", "log the model again"),
+    ),
+    "a file of joblib": (
+        ("alone.joblib", "--data", "rows.csv", *TARGET),
+        "model-unsupported",
+        ("a pickle of scikit-learn", "alone.joblib", "mlflow.sklearn.save_model(model, 'FOLDER', input_example="),
+    ),
     "no signature": (
         ("unsigned", "--trust", "pickle", "--data", "rows.csv", *TARGET),
         "data-unreadable",
@@ -231,6 +284,14 @@ def test_a_mistake_is_explained_with_its_flag(optimize, mistake):
     advice = text.partition(" why: ")[2]
     assert "recipe" not in advice.replace("recipe-invalid", ""), output
     assert "hone." not in advice.replace("kedro_hone", ""), output
+
+
+def test_an_older_pickle_that_opens_is_a_warning(optimize):
+    code, output = optimize("older", *TABLE[1:], "rows.csv", *TARGET)
+    assert code == 0, output
+    text = " ".join(output.split())
+    assert "from version 1.2.2 when using version" in text
+    assert "what is measured is the model as it opens here" in text
 
 
 def test_a_registry_that_does_not_respond(optimize):

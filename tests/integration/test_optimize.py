@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import kedro_hone
@@ -157,3 +160,147 @@ def test_what_was_printed_is_what_runs_and_no_derived_file_is_data(here, tmp_pat
     code, result = optimize(*asked, folder=folder)
     assert (code, result["slug"]) == (3, "option-invalid")
     assert "changes the derived recipe" in result["message"]
+
+
+def test_two_runs_in_one_folder(here, tmp_path):
+    folder = tmp_path / "run"
+    asked = ("net.onnx", "--data", "rows.npz", "--toolchains", "onnxruntime", "--dry-run")
+    command = [sys.executable, "-m", "kedro_hone", "hone", "optimize", *asked, "--folder", str(folder)]
+    lock = folder / "data" / "hone" / "optimize.lock"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+        while first.poll() is None and not (lock.exists() and lock.read_text()):
+            time.sleep(0.05)
+        code, result = optimize(*asked, folder=folder)
+        output, errors = first.communicate()
+    assert (code, result["slug"]) == (3, "option-invalid"), result
+    assert f"in use by process {first.pid} (optimizing in this folder)" in result["message"]
+    assert "--folder FOLDER" in result["message"]
+    assert first.returncode == 0, errors
+    assert "onnxruntime.session" in output
+    assert optimize(*asked, folder=folder)[0] == 0  # what died or ended leaves no lock behind
+
+
+PROGRAM = """
+import os
+from pathlib import Path
+
+try:
+    (Path({marks!r}) / str(os.getpid())).touch()
+except OSError:
+    pass  # a worker cannot write there
+
+METRIC = "accuracy"
+HIGHER_IS_BETTER = True
+
+def prepare(data, job):
+    return {{"features": data["x"]}}, {{"target": data["label"]}}
+
+def decode(outputs, options):
+    return outputs["logits"].argmax(1)
+
+def score(predictions, targets, options):
+    return (predictions == targets["target"]).astype(float)
+
+def metric(predictions, targets, options):
+    return float(score(predictions, targets, options).mean())
+"""
+
+
+def test_a_users_program_is_not_imported_by_the_command(here, tmp_path):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (here / "mine.py").write_text(PROGRAM.format(marks=str(marks)))
+    asked = ("net.onnx", "--data", "rows.npz", "--task", "mine.py", "--toolchains", "onnxruntime", "--dry-run")
+    command = [sys.executable, "-m", "kedro_hone", "hone", "optimize", *asked, "--folder", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as done:
+        output, _ = done.communicate()
+    assert done.returncode == 0, output
+    assert "mine.py, as --task names it" in output
+    assert str(done.pid) not in {path.name for path in marks.iterdir()}
+
+
+def test_the_chosen_target_is_the_scored_one(here, tmp_path):
+    with np.load("rows.npz") as rows:
+        np.savez("two.npz", x=rows["x"], label=rows["label"], target=(rows["label"] + 1) % 4)
+    told = ("--target", "target", "--toolchains", "onnxruntime", *QUICK)
+    code, result = optimize("net.onnx", "--data", "two.npz", *told, folder=tmp_path / "run")
+    assert code in {0, 10, 11}, (tmp_path / "stderr").read_text()[-4000:]
+    evidence = json.loads((Path(result["folder"]) / "evidence.json").read_text())
+    with np.load(tmp_path / "run" / "data" / "splits" / "gate.npz") as gate:
+        session = onnxruntime.InferenceSession("net.onnx", providers=["CPUExecutionProvider"])
+        predicted = session.run(None, {"features": gate["x"]})[0].argmax(1)
+        due = {name: float(np.mean(predicted == gate[name])) for name in ("label", "target")}
+    assert due["target"] < 0.25 < due["label"]
+    found = {one["quality"]["source"] for one in evidence["candidates"] if one["quality"]}
+    assert all(abs(one - due["target"]) < 0.1 < abs(one - due["label"]) for one in found), found
+    assert [one["source"] for one in evidence["quality"]] == [pytest.approx(due["target"])] * len(evidence["quality"])
+
+
+def test_without_a_compiler_what_needs_one_is_refused_and_the_others_go_on(here, tmp_path, monkeypatch):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("git", "sh", "env", "uname", "ldconfig"):
+        if found := shutil.which(name):
+            (programs / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.delenv("CXX", raising=False)
+    code, result = optimize(
+        "models:/net/1",
+        "--data",
+        "rows.npz",
+        "--toolchains",
+        "pytorch,tvm,onnxruntime",
+        *QUICK,
+        folder=tmp_path / "run",
+    )
+    assert code in {0, 11}, (tmp_path / "stderr").read_text()[-4000:]
+    evidence = json.loads((Path(result["folder"]) / "evidence.json").read_text())
+    refused = {one["route"][-1] for one in evidence["candidates"] if "needs a C++ compiler" in one["reason"]}
+    assert refused >= {"pytorch.compile", "pytorch.aoti"}, evidence["candidates"]
+    measured = {one["id"] for one in evidence["candidates"] if one["status"] == "measured"}
+    assert any("onnxruntime" in one for one in measured), measured
+
+
+DISK = """
+mount -t tmpfs -o size={size}k tmpfs '{disk}'
+"$@" > '{first}'
+code=$?
+mount -o remount,size=500m '{disk}'
+"$@" > '{second}' || exit 99
+exit $code
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+@pytest.mark.parametrize("size", [100, 1800])
+def test_a_full_disk_is_explained_and_the_next_run_goes_on(here, tmp_path, size):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    places = {name: str(tmp_path / name) for name in ("disk", "first", "second")}
+    asked = ("net.onnx", "--data", "rows.npz", "--toolchains", "onnxruntime", "--dry-run", "--json")
+    command = [sys.executable, "-m", "kedro_hone", "hone", "optimize", *asked, "--folder", str(disk / "run")]
+    script = DISK.format(size=size, **places)
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr[-3000:]
+    result = json.loads((tmp_path / "first").read_text())
+    assert (result["exit_code"], result["slug"]) == (3, "store-full"), result
+    assert str(disk) in result["message"]
+    assert re.search(r"next: Free (some )?space there", result["message"])
+
+
+def test_on_a_busy_machine_the_verdict_says_what_to_do(here, tmp_path):
+    told = ("--toolchains", "onnxruntime", *QUICK, "--set", "gates.other_load=0.05")
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        code, result = optimize(*KINDS["estimator"], *told, folder=tmp_path / "run")
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    assert (code, result.get("verdict")) == (11, "INCONCLUSIVE"), (tmp_path / "stderr").read_text()[-4000:]
+    evidence = json.loads((Path(result["folder"]) / "evidence.json").read_text())
+    said = " ".join(evidence["reasons"])
+    assert "other processes took" in said
+    assert "run again when the machine is idle, or raise the limit if it never is" in said
+    assert "run again when the machine is idle" in " ".join((tmp_path / "stderr").read_text().split())

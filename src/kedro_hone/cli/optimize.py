@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
-from kedro_hone.core.locks import hold_lock
+from kedro_hone.core.locks import hold_lock, read_holder
+from kedro_hone.core.store.disk import find_disk_error
 from kedro_hone.derivation.origins import name_origin
 from kedro_hone.derivation.project import (
     LOCK,
@@ -114,7 +116,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     with (
         note_start(start),
         redirect_stdout(sys.stderr) if given["as_json"] else nullcontext(),
-        hold_lock(folder / LOCK, purpose="optimizing in this folder"),
+        _hold_folder(folder),
         _leave_nothing(folder, existed=existed, new=new),
         suggest_source(given["source"], start),
     ):
@@ -233,11 +235,35 @@ def _pin_registry(start: Path) -> None:
 
 
 def _print_plan(proposal: Proposal) -> None:
-    from kedro_hone.cli.routes import show_routes  # noqa: PLC0415 - it imports the planning of routes
+    from kedro_hone.cli.routes import print_routes  # noqa: PLC0415 - it imports the planning of routes
 
     recipe, catalog = map(format_yaml, ({"hone": proposal.recipe}, proposal.catalog))
     click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
-    show_routes(source=proposal.source)
+    print_routes(source=proposal.source.format)
+
+
+@contextmanager
+def _hold_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder of a run: another run in it would replace the recipe and the splits of this one.
+
+    Raises:
+        HoneError: ``option-invalid``: another run is in progress there; ``store-full`` or ``store-read-only``.
+    """
+    lock = folder / LOCK
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(lock, purpose="optimizing in this folder", waits=False))
+        except BlockingIOError as error:
+            why = f"{folder} is in use by {read_holder(lock) or 'another process'}; two runs would mix their files."
+            hint = "Wait for its end and repeat the command; or name another folder: --folder FOLDER."
+            raise HoneError("option-invalid", "Another run is in progress here.", why=why, hint=hint) from error
+        try:
+            yield
+        except OSError as error:  # of the derivation, whose folder is not the current project
+            full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+            if full and (known := find_disk_error(error, folder)):
+                raise known from error
+            raise
 
 
 def _run(context: click.Context) -> int:

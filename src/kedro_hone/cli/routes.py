@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hone_runtime.text import clean_line
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.base import Json
+from hone_runtime.values.base import Format, Json
 from hone_runtime.values.measurement import BUDGET, RaceResult, Status, Validation
 from hone_runtime.values.outcome import Refused
 from kedro_hone.cli.plugins import print_table
@@ -21,7 +21,11 @@ from kedro_hone.pipelines.binding import digest_recipe
 from kedro_hone.recipe.plan import SOURCE, Plan, make_plan, reach_steps
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.lines import flatten, is_terminal
+from kedro_hone.search.sources.recognition import foresee_format
 
+UNKNOWN: Final = (
+    "The model's format is not known before its first run, which pulls it: then only the routes that fit it are listed."
+)
 UNREACHED: Final = "no converter of the recipe leads from the model's format to this route"
 
 
@@ -31,23 +35,22 @@ UNREACHED: Final = "no converter of the recipe leads from the model's format to 
 def routes(*, everything: bool, as_json: bool) -> None:
     """List the routes of this recipe that fit the model, with what became of them in the last run."""
     configure()
-    show_routes(everything=everything, as_json=as_json)
+    print_routes(everything=everything, as_json=as_json)
 
 
-def show_routes(*, everything: bool = False, as_json: bool = False, source: Artifact | None = None) -> None:
-    """Print the routes of the current project's recipe.
+def print_routes(*, everything: bool = False, as_json: bool = False, source: Format | None = None) -> None:
+    """Print the routes of the current project's recipe that fit the model.
 
     Args:
-        everything: Whether routes that do not fit the model are printed, too.
-        as_json: Whether JSON is printed, of every route.
-        source: The pulled model; by default that of the last run.
+        everything: Whether the others are printed, too, by reason.
+        as_json: Whether to print JSON, always of every route.
+        source: The format of the model, if it is known already.
     """
-    recipe = read_recipe(read_parameters())
+    recipe, root = read_recipe(read_parameters()), find_root()
     plan, last = make_plan(recipe), LastRun(read_catalog())
-    if source is not None:
-        reached = {step.namespace for step in reach_steps(plan.routes, source.format)}
-    else:
-        reached = last.find_reached(plan, digest_recipe(recipe, project=find_root())["hone.model"])
+    source = source or last.find_format(digest_recipe(recipe, project=root)["hone.model"])
+    source = source or foresee_format(recipe, project=root)
+    reached = {step.namespace for step in (reach_steps(plan.routes, source) if source else plan.routes.steps)}
     rows, unfit = list[dict[str, Any]](), dict[str, str]()
     for step in plan.routes.ends:
         name = step.namespace
@@ -67,6 +70,8 @@ def show_routes(*, everything: bool = False, as_json: bool = False, source: Arti
             _print_lines([f"{reason}:", *(f"  {route}" for route in group)])
     elif unfit:
         _print_lines([f"{_format_unfit(len(unfit))}; `kedro-hone routes --all` lists them by reason."])
+    if source is None:
+        _print_lines([UNKNOWN])
 
 
 def _print_rows(rows: list[tuple[str, str]], *, title: str) -> None:
@@ -145,15 +150,14 @@ class LastRun:
         outcome, _ = self._read(f"{name}.outcome")
         return f"{outcome.by}: {outcome.reason}" if isinstance(outcome, Refused) and outcome.slug != BUDGET else ""
 
-    def find_reached(self, plan: Plan, model: str) -> set[str]:
-        """Return the routes that the source can reach by its format; all of them if it was not pulled yet.
+    def find_format(self, model: str) -> Format | None:
+        """Return the format of the source; None if it was not pulled yet.
 
         ``model`` is the digest of the recipe's model: the catalog's source may be that of another one.
         """
         source, _ = self._read("source")
         known = isinstance(source, Artifact) and source.made_from.get("hone.model") == model
-        steps = reach_steps(plan.routes, source.format) if known else plan.routes.steps
-        return {step.namespace for step in steps}
+        return source.format if known else None
 
     def _read(self, name: str) -> tuple[Any, int]:
         """Return a value and when it was saved, in nanoseconds; None if this version cannot read one."""

@@ -76,7 +76,14 @@ def read_mlmodel(path: Path) -> MlModel:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
     said = model.get("signature")
     sides = {name: said[name] for name in _SIDES if isinstance(said.get(name), str)} if isinstance(said, dict) else {}
-    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns, signature=sides)
+    python = _read_python(flavors.get("python_function"))
+    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns, signature=sides, python=python)
+
+
+def _read_python(entry: Json) -> str:
+    """Return the version of Python in the entry of MLflow's flavor ``python_function``; empty if it has none."""
+    said = entry.get("python_version") if isinstance(entry, dict) else None
+    return said if isinstance(said, str) and re.fullmatch(r"\d{1,3}(\.\d{1,3}){1,2}\S{0,20}", said) else ""
 
 
 def read_yaml(text: str) -> Any:

@@ -28,7 +28,7 @@ class MlModel:
 
     A side that is a table has no tensors. For such an input, ``columns`` contains each column's name and MLflow's type;
     a number that may be missing is a double there, which can be NaN. ``signature`` contains the sides as written by
-    MLflow.
+    MLflow. ``python`` is the version of Python that wrote the model; empty if it does not name one.
     """
 
     flavors: Mapping[str, Json]
@@ -36,6 +36,7 @@ class MlModel:
     outputs: tuple[TensorSpec, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     signature: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

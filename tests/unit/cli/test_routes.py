@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -22,10 +24,8 @@ from hone_runtime.values.measurement import (
     Validation,
 )
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.cli.routes import LastRun, format_route_count, group_unfit
+from kedro_hone.cli.routes import UNKNOWN, LastRun, format_route_count, group_unfit
 from kedro_hone.datasets.defaults import DEFAULTS
-from kedro_hone.recipe.plan import make_plan
-from kedro_hone.recipe.schema import read_recipe
 
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
 CLOSED = Refused(by="shop.closed", reason="it is closed on Mondays")
@@ -136,16 +136,50 @@ def test_routes_that_do_not_fit_are_grouped_by_their_reason(work):
     assert next(iter(group_unfit(rows, unfit))).startswith("onnx")  # the most frequent reason first
 
 
-def test_only_routes_from_the_format_of_the_source_are_reached(work):
-    plan = make_plan(read_recipe({"model": {"uri": "m"}, "toolchains": ["onnxruntime", "openvino", "pytorch"]}))
-    every = {step.namespace for step in plan.routes.steps}
-    assert read_last(work).find_reached(plan, "sha256:m") == every  # nothing was pulled yet
+def test_the_format_of_the_source_is_that_of_the_recipes_model(work):
+    assert read_last(work).find_format("sha256:m") is None  # nothing was pulled yet
     source = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), made_from={"hone.model": "sha256:m"})
     (work / "source.json").write_text(source.model_dump_json())
-    reached = read_last(work).find_reached(plan, "sha256:m")
-    assert "onnx.onnxruntime_session" in reached < every
-    assert not any(name.startswith("pytorch.") for name in reached)
-    assert read_last(work).find_reached(plan, "sha256:other") == every  # it is that of another model
+    assert read_last(work).find_format("sha256:m") == "onnx"
+    assert read_last(work).find_format("sha256:other") is None  # it is that of another model
+
+
+@pytest.fixture
+def list_for(tmp_path):
+    """Call the command in a project with a model, and return its lines."""
+    for environment in ("base", "local"):
+        (tmp_path / "conf" / environment).mkdir(parents=True)
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    entry = {"type": "kedro_hone.datasets.FileDataset", "path": "rows.npz"}
+    catalog = dict.fromkeys(("calibration", "search", "gate"), entry)
+    (tmp_path / "conf" / "base" / "catalog.yml").write_text(yaml.safe_dump(catalog))
+
+    def call(uri: str) -> list[str]:
+        recipe = {"hone": {"model": {"uri": uri}, "toolchains": ["onnxruntime", "openvino", "pytorch"]}}
+        (tmp_path / "conf" / "base" / "parameters.yml").write_text(yaml.safe_dump(recipe))
+        before = sorted(path.name for path in tmp_path.iterdir())
+        command = [sys.executable, "-m", "kedro_hone", "hone", "routes"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in tmp_path.iterdir() if path.name != "data") == before
+        return done.stdout.splitlines()
+
+    return call
+
+
+def test_only_routes_from_the_format_of_the_source_are_listed_before_a_run(list_for):
+    title, *rows, last = list_for("net.onnx")
+    assert "fit this model" in title
+    assert all("pytorch" not in row for row in rows)
+    assert any("onnxruntime.session" in row for row in rows)
+    assert "routes --all" in last
+
+
+def test_where_the_format_is_unknown_all_routes_are_listed_with_a_reason(list_for):
+    title, *rows, last = list_for("models:/net/1")
+    assert title == f"{len(rows)} routes"
+    assert any("pytorch" in row for row in rows)
+    assert last == UNKNOWN
 
 
 def test_how_many_routes_fit_is_said():

@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 from hone_runtime.worker.imports import load_file
+from hone_runtime.worker.pickles import check_code
+from hone_runtime.worker.refusal import UnsuitedError
 
 from . import adapters, archive, arguments, description, inputs, models, pretrained, state
 from .models import Flat, Job, Notes, Spec
@@ -26,6 +28,8 @@ def describe(job: Job) -> Notes | None:
         return _describe(job)
     except adapters.UnmergedError as error:
         return {"refused": str(error), "slug": adapters.SLUG}
+    except UnsuitedError as unsuited:
+        return {"refused": str(unsuited), "slug": unsuited.slug}
 
 
 def _describe(job: Job) -> Notes | None:
@@ -90,7 +94,7 @@ def open_module(job: Job) -> Flat:
         raise PermissionError(refusal)
     reference = json.loads((folder / "module.json").read_text())
     if "pickle" in reference:
-        module = _unpickle(folder, reference["pickle"])
+        module = _unpickle(folder, reference["pickle"], python=reference.get("python", ""))
     else:
         source, weights = (_inside(folder, reference[name]) for name in ("file", "state"))
         code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
@@ -118,14 +122,16 @@ def find_distrust(job: Job) -> str | None:
     return f"{reference['class']} is {what}; it runs only when the recipe says 'trust: [{needed}]'"
 
 
-def _unpickle(folder: Path, name: str) -> nn.Module:
+def _unpickle(folder: Path, name: str, *, python: str) -> nn.Module:
     """Return the module in a pickle; its class may be in the author's code next to it (``code/``).
 
     Raises:
+        UnsuitedError: It contains code of another Python than this one, which is the version of ``python``.
         ValueError: Its class cannot be imported.
         TypeError: It does not contain a module.
     """
     path = _inside(folder, name)
+    check_code(path, python)
     sys.path.insert(0, str(folder / "code"))
     try:
         found = torch.load(path, map_location="cpu", weights_only=False)

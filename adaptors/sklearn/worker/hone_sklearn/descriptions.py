@@ -27,6 +27,8 @@ def describe(job: Json) -> Json:
         estimator, notices = estimators.open_estimator(job)
     except estimators.UntrustedError as error:
         return {"refused": str(error), "slug": "pickle-not-trusted"}
+    except UnsuitedError as unsuited:
+        return {"refused": str(unsuited), "slug": unsuited.slug}
     try:
         inputs, missing = missing_values.find_missing(estimator, _describe_inputs(estimator, job))
         outputs, about = _describe_outputs(estimator, inputs)

@@ -17,8 +17,10 @@ import numpy as np
 
 from hone_runtime.interfaces import texts
 from hone_runtime.worker.imports import require_cpu
+from hone_runtime.worker.pickles import check_code
+from hone_runtime.worker.refusal import UnsuitedError
 
-from . import categories
+from . import categories, versions
 from .parts import get
 
 Json = dict[str, Any]
@@ -37,11 +39,6 @@ _SAFE = frozenset(
     }
 )
 """Types that a skops file may contain beyond those that skops itself considers safe: those that MLflow adds."""
-
-
-_LIBRARIES = frozenset({"lightgbm", "numpy", "sklearn", "xgboost"})
-"""Packages whose classes are opened if the logged model names them; functions are not: they would be called on any
-rows."""
 
 
 class BoosterModel:
@@ -83,6 +80,7 @@ def open_estimator(job: Json) -> tuple[Any, list[str]]:
 
     Raises:
         UntrustedError: It is a pickle, or contains types not known to be safe, and the recipe trusts no pickles.
+        UnsuitedError: It does not fit the versions here, or needs a package that is not here.
         ValueError: It cannot be opened.
     """
     folder, reference = Path(job["input"]["path"]), read_reference(job)
@@ -95,10 +93,13 @@ def open_estimator(job: Json) -> tuple[Any, list[str]]:
             estimator = _read(reference, path, trusted=trusted)
         except (PermissionError, OSError):
             raise
+        except UnsuitedError:
+            raise
         except Exception as error:
-            made = f", saved by version {reference['version']}" if reference.get("version") else ""
-            raise ValueError(f"{path.name}{made}, cannot be opened: {type(error).__name__}: {error}") from error
+            raise versions.explain_failure(reference, path, error) from error
     said = [f"{one.message}".strip().splitlines()[0] for one in caught if "ersion" in type(one.message).__name__]
+    if said:
+        said.append(f"{path.name}: what is measured is the model as it opens here; {versions.name_versions(reference)}")
     _limit_threads(estimator, job["threads"])
     if type(estimator).__name__ == "Booster":
         estimator = BoosterModel(estimator, job["threads"])
@@ -129,7 +130,8 @@ def _read(reference: Json, path: Path, *, trusted: bool) -> Any:
     if reference["serialization"] == "joblib":
         import joblib
 
-        return joblib.load(path)
+        return joblib.load(path)  # raw arrays between its instructions: no list of them can be read
+    check_code(path, reference.get("python", ""))
     with path.open("rb") as stream:
         if reference["serialization"] == "cloudpickle":
             import cloudpickle
@@ -145,7 +147,7 @@ def is_own_class(name: str) -> bool:
     that it is given.
     """
     module, _, kind = name.rpartition(".")
-    if module.partition(".")[0] not in _LIBRARIES:
+    if module.partition(".")[0] not in versions.LIBRARIES:
         return False
     try:
         found = getattr(importlib.import_module(module), kind, None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.errors import HoneError
@@ -10,6 +13,7 @@ from hone_runtime.signing.policy import SIGNATURE, Policy
 from hone_runtime.signing.sign import find_signer
 from hone_runtime.signing.verify import verify_version
 from hone_runtime.text import open_logger
+from hone_runtime.values.base import EVERYTHING, Format
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.detection import read_flavor
@@ -45,6 +49,27 @@ def recognize(
         due=due,
         uri=model.uri,
     )
+
+
+def foresee_format(recipe: Recipe, *, project: Path) -> Format | None:
+    """Return the format of the source that a recipe names by a path, without pulling it; None if it is unknown.
+
+    Nothing is executed, whatever the recipe trusts, and nothing is copied: a file is linked into a folder of its own.
+    """
+    model = recipe.model
+    place = project / model.uri
+    if model.base is not None or "://" in model.uri or not place.exists():
+        return None
+    author = AuthorClass(place=model.module, kwargs=model.kwargs, project=project) if model.module else None
+    read = partial(read_flavor, trust=EVERYTHING, author=author, task=model.task, signature=model.signature)
+    try:
+        if place.is_dir():
+            return read(place).format
+        with TemporaryDirectory(dir=project) as scratch:
+            os.link(place.resolve(), Path(scratch) / place.name)
+            return read(Path(scratch)).format
+    except (HoneError, OSError):  # a run explains what is wrong; and there are no links between file systems
+        return None
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:

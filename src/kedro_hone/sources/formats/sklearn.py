@@ -61,6 +61,8 @@ def detect(pulled: Pulled) -> Flavor | None:
         "serialization": serialization,
         "version": str(entry.get(version) or ""),
     }
+    if serialization in {"pickle", "cloudpickle"} and said.python:
+        reference["python"] = said.python
     if serialization == "skops" and isinstance(named := entry.get("skops_trusted_types"), list):
         reference["trusted"] = [str(one)[:200] for one in named[:_MOST_TYPES]]
     if method := _find_method(said.flavors.get("python_function")):
@@ -131,5 +133,9 @@ SOURCE_FORMAT = SourceFormat(
     interface="sklearn",
     baseline="the estimator itself, as its own library runs it, with {threads}",
     order=35,
-    refused={"": "Log a classifier or a regressor that takes rows of columns, and name its version in hone.model.uri."},
+    refused={
+        "": "Log a classifier or a regressor that takes rows of columns, and name its version in hone.model.uri.",
+        "pickle-mismatch": "Fit and log the model again with the versions that open it here; or convert it to ONNX "
+        "where it opens (skl2onnx.to_onnx), and name that file.",
+    },
 )

@@ -21,6 +21,10 @@ At that share the usual limit, a drop of 1 % of the accuracy, allows a tenth of 
 lost, and with rarer classes more, up to all of them."""
 
 
+CLASSIFIERS: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
+"""The programs whose rows have one class each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChosenMetric:
     """The metric of the gate.
@@ -90,6 +94,23 @@ def find_own_metric(program: str, options: Mapping[str, Any]) -> str | None:
         return several.METRIC
     module = importlib.import_module(f"kedro_hone.programs.{program.replace('-', '_')}")
     return str(module.METRIC)
+
+
+def is_bounded(program: str, asked: str | None) -> bool:
+    """Return whether a row can lose 1 at most or at least: how much rows prove then depends on their number.
+
+    Rows of a classifier are right or wrong. Other scores that are 1 at best may lose that much in one row.
+
+    Args:
+        program: The name of a program; false for one of the user, of which this is not known.
+        asked: The metric that the user named; with another one than the program's own this is not known either.
+    """
+    if program in CLASSIFIERS:
+        return True
+    if program.replace("_", "-") not in list_programs():
+        return False
+    module = importlib.import_module(f"kedro_hone.programs.{program.replace('-', '_')}")
+    return bool(module.HIGHER_IS_BETTER) and asked in {None, module.METRIC}
 
 
 def find_provable(

@@ -26,7 +26,14 @@ from kedro_hone.derivation.example import read_example
 from kedro_hone.derivation.leaks import describe_unused, list_inputs
 from kedro_hone.derivation.limit import DEFAULT_DROP, choose_drop
 from kedro_hone.derivation.local_copies import fetch_data
-from kedro_hone.derivation.metric import choose_metric, describe_metric, find_own_metric, find_provable
+from kedro_hone.derivation.metric import (
+    CLASSIFIERS,
+    choose_metric,
+    describe_metric,
+    find_own_metric,
+    find_provable,
+    is_bounded,
+)
 from kedro_hone.derivation.origins import Origin, name_origin
 from kedro_hone.derivation.program import FIDELITY, ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, nest
@@ -41,8 +48,6 @@ from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
-_BOUNDED: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
-"""The programs whose rows are right or wrong: how much they prove depends on their number alone."""
 _DRAFT_DROP: Final = 0.05
 """The limit of a draft's drop, which a few hundred drawn rows can show."""
 
@@ -173,9 +178,9 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     for each in (table, gate):
         if chosen.target is not None:
             named = find_column(each, chosen.target, flag="--target")
-            labels = check_target(each, named, classes=_has_classes(chosen))
+            labels = check_target(each, named, classes=chosen.name in CLASSIFIERS)
         check_classes(describe_columns(each), source, request, chosen)
-    classes = None if labels is None or chosen.name not in _BOUNDED else count_classes(labels)
+    classes = None if labels is None or chosen.name not in CLASSIFIERS else count_classes(labels)
     return _Data(
         files=request.data,
         chosen=chosen,
@@ -201,7 +206,7 @@ def _find_drop(request: Request, data: _Data, asked: Recipe, metric: str) -> flo
     """Return the limit of the gate ``drop``, from what was asked for and what the rows of the gate split can prove."""
     if not request.data:
         return request.max_drop or _DRAFT_DROP
-    if data.chosen.name not in _BOUNDED:
+    if not is_bounded(data.chosen.name, asked.program.metric):
         return choose_drop(request, None)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
     options = data.chosen.options
@@ -215,17 +220,13 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
         target=chosen.target,
         group=request.group,
         content=chosen.content,
-        classes=_has_classes(chosen),
+        classes=chosen.name in CLASSIFIERS,
         limit=request.max_drop or DEFAULT_DROP,
         finalists=asked.confirm.finalists,
         confidence=asked.gates.confidence,
-        bounded=chosen.name in _BOUNDED,
+        bounded=is_bounded(chosen.name, asked.program.metric),
         balanced=None if asked.program.metric is None else asked.program.metric == BALANCED,
     )
-
-
-def _has_classes(chosen: ChosenProgram) -> bool:
-    return chosen.name.endswith("classification") and chosen.name != "token-classification"
 
 
 def _drop_undeclared(chosen: ChosenProgram, request: Request, folder: Path) -> ChosenProgram:

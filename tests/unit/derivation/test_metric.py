@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hone_runtime.errors import HoneError
-from kedro_hone.derivation.metric import choose_metric, describe_metric, find_own_metric, find_provable, find_rare
+from kedro_hone.derivation.metric import (
+    choose_metric,
+    describe_metric,
+    find_own_metric,
+    find_provable,
+    find_rare,
+    is_bounded,
+)
 from kedro_hone.programs import list_programs, load_program
 
 FRAUD = {"0": 3492, "1": 108}
@@ -69,3 +76,20 @@ def test_the_metric_of_each_built_in_program_is_known():
         assert find_own_metric(name, {}) == load_program(name).METRIC
     assert find_own_metric("text-classification", {"multi_label": True}) == "f1_micro"
     assert find_own_metric("programs/mine.py", {}) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "asked", "bounded"),
+    [
+        ("tabular-classification", "recall", True),
+        ("token-classification", None, True),
+        ("token-classification", "word_accuracy", False),
+        ("tabular-regression", "r2", True),
+        ("fidelity", None, True),
+        ("speech-recognition", None, False),
+        ("causal-language-modeling", None, False),
+        ("programs/mine.py", None, False),
+    ],
+)
+def test_few_rows_prove_little_of_a_score_that_is_one_at_best(program, asked, bounded):
+    assert is_bounded(program, asked) is bounded

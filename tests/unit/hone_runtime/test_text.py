@@ -47,7 +47,7 @@ def test_every_logger_of_ours_is_opened_here():
     ours = re.compile(r'logging\.getLogger(?!\("(?:huggingface_hub|kedro\.io\.data_catalog)"\))')  # others'
     found = [path for folder in folders for path in folder.rglob("*.py") if ours.search(path.read_text())]
     # The service's formatter cleans each line whole, once; the hooks attach handlers, and log nothing themselves.
-    handlers = ["src/kedro_hone/hooks/logs.py", "src/kedro_hone/hooks/tracker.py"]
+    handlers = [f"src/kedro_hone/hooks/{name}.py" for name in ("lines", "logs", "tracker")]
     known = ["src/hone_runtime/text.py", "src/kedro_hone/events/log.py", *handlers]
     assert sorted(path.relative_to(ROOT).as_posix() for path in found) == known
 

@@ -77,7 +77,6 @@ def test_a_flavor_without_one_program(tmp_path, files, slug):
     [
         ("model.pkl", b"\x80\x04\x8c\x1esklearn.linear_model._logistic", " of scikit-learn"),
         ("model.pickle", b"\x80\x04\x8c\x10lightgbm.sklearn", " of LightGBM"),
-        ("model.joblib", b"x\x9ccompressed", ""),
     ],
 )
 def test_an_estimators_file_alone_is_named_with_what_to_log(tmp_path, name, content, library):

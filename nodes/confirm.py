@@ -175,7 +175,7 @@ class Launches:
             return "was interrupted"
         if time.monotonic() < self._ends:
             return ""
-        return f"reached its limit of {self._limit:.0f} s (confirm.seconds)"
+        return f"reached its limit of {self._limit:.0f} s (hone.confirm.seconds)"
 
     def describe(self) -> tuple[Finalist, ...]:
         """Return the results of each finalist, best first; failed ones come last, with the reason."""

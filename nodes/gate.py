@@ -161,7 +161,7 @@ def format_untried(result: RaceResult, run: RunFolder) -> str:
     built = [one for one in result.validations if one.slug == BUDGET]
     slower = [one for one in built if end and end in one.reason]
     untried = len(built) - len(slower) + [one.slug for one in result.standings].count(BUDGET)
-    budget = "hone.budget: thorough" if end or result.choice else "a larger hone.budget"
+    budget = "`hone.budget: thorough`" if end or result.choice else "a larger hone.budget"
     more = f", and {budget} tries more" if len(built) > len(slower) and not run.is_stopped() else ""
     clauses = [f"{_count(len(slower))} left out, being slower by expectation: {end}"] if slower else []
     clauses += [f"{_count(untried)} not tried: the report has the reasons{more}"] if untried else []

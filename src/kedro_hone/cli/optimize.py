@@ -20,7 +20,6 @@ from hone_runtime.errors import ExitCode, HoneError
 from hone_runtime.text import clean_line, clean_text
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock, read_holder
 from kedro_hone.core.store.disk import find_disk_error
@@ -47,6 +46,7 @@ from kedro_hone.derivation.request import (
 )
 from kedro_hone.derivation.source_hints import suggest_source
 from kedro_hone.graph import configure, read_catalog, read_entries, read_parameters, separate
+from kedro_hone.hooks.flags import translate_keys
 from kedro_hone.hooks.lines import hold_messages
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Final
 
 from kedro.logging import RichHandler
 
+from kedro_hone.hooks.flags import choose_words
 from kedro_hone.report.lines import is_terminal, write_line
 
 PASSING: Final = ("launched", "raced")
@@ -59,7 +61,11 @@ class LineHandler(RichHandler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
+        """Print a record; in a run of ``kedro-hone optimize`` with flags in place of the recipe's keys."""
+        message = record.getMessage()
+        if (shown := choose_words()(message)) != message:
+            record = copy.copy(record)
+            record.msg, record.args = shown, ()
         if is_terminal(self.console):
             super().emit(record)
             return

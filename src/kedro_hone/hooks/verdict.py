@@ -38,6 +38,7 @@ class VerdictHooks:
             return
         # Imported here: settings are imported by every command of Kedro.
         from hone_runtime.values.decision import Verdict  # noqa: PLC0415
+        from kedro_hone.hooks.flags import choose_words  # noqa: PLC0415
         from kedro_hone.report.claims import format_speed  # noqa: PLC0415
         from kedro_hone.report.console import print_verdict  # noqa: PLC0415
         from kedro_hone.report.result_file import note_result  # noqa: PLC0415
@@ -53,4 +54,10 @@ class VerdictHooks:
         why = "" if evidence.verdict is Verdict.PASS else "; ".join(evidence.reasons)
         speed = format_speed(evidence.speedups) if evidence.winner and evidence.speedups else ""
         note_result(verdict=evidence.verdict.value, message=f"{why}." if why else "", speed=speed)
-        print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)
+        print_verdict(
+            evidence,
+            self._console,
+            folder=run.folder,
+            publication=published[0] if published else None,
+            translate=choose_words(),
+        )

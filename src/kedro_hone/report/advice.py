@@ -16,7 +16,7 @@ _STEPS: Final = {
     Verdict.DRAFT: "Give real rows, with labels where the model has a task: `kedro-hone optimize MODEL --data FILE`.",
 }
 """The next step after each verdict but PASS and INCONCLUSIVE."""
-_LIMIT: Final = "confirm.seconds"
+_LIMIT: Final = "hone.confirm.seconds"
 _MACHINE, _SPEED, _QUALITY = "other_load", "speedup", frozenset({"drop", "drops"})
 """The names of gates: what helps against a doubt depends on the gate."""
 _HELP: Final = "what may help: "
@@ -57,7 +57,7 @@ def _list_remedies(evidence: Evidence) -> Iterator[str]:
     elif cut:
         yield "without an interruption: what was built and raced is used again"
     elif _SPEED in doubts:
-        yield "with more launches (confirm.looks)"
+        yield "with more launches (hone.confirm.looks)"
     if doubts & _QUALITY:
         yield "with more gate rows"
     if not evidence.finalists and evidence.race.budget_ended:

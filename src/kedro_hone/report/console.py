@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -37,18 +37,24 @@ _PLAIN: Final = frozenset({"Report", "Published", "Load"})
 
 
 def print_verdict(
-    evidence: Evidence, console: Console, *, folder: Path, publication: Publication | None = None
+    evidence: Evidence,
+    console: Console,
+    *,
+    folder: Path,
+    publication: Publication | None = None,
+    translate: Callable[[str], str] = str,
 ) -> None:
     """Print the verdict, the winner in words, the finalists, the report's path, how to load, and the next step.
 
     Off a terminal each part is a line with its label, and each finalist too: nothing is wrapped, padded or colored.
-    ``folder`` is the run's, and ``publication`` is that of the winner, if it was published.
+    ``folder`` is the run's, and ``publication`` is that of the winner, if it was published. ``translate`` is applied to
+    each text, for users who write no recipe.
     """
     kept = folder / "winner"
     view = View(evidence, publication, place=str(kept.absolute()) if kept.is_dir() else "")
     project = find_project(folder)
     before, after = (
-        [(label, complete_command(text, project)) for label, text in part]
+        [(label, complete_command(translate(text), project)) for label, text in part]
         for part in (_list_verdict(view), _list_rest(view, folder))
     )
     if not is_terminal(console):

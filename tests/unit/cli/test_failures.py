@@ -15,7 +15,7 @@ from controls import CONTROLS, find_controls
 from hone_runtime.errors import ExitCode, HoneError, combine
 from kedro_hone import cli
 from kedro_hone.cli.failures import _find_disk_error, explain_failures
-from kedro_hone.cli.flags import translate_keys
+from kedro_hone.hooks.flags import translate_keys
 
 KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hint="Look.")
 

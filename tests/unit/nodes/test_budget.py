@@ -37,7 +37,7 @@ def test_a_larger_budget_is_named_where_it_helps(run):
 
 def test_where_a_faster_candidate_ended_the_search_no_number_of_seconds_tries_more(run):
     run.end_search("a is valid and usually faster")
-    assert format_untried(race(validated=[BUDGET]), run).endswith(", and hone.budget: thorough tries more")
+    assert format_untried(race(validated=[BUDGET]), run).endswith(", and `hone.budget: thorough` tries more")
 
 
 def test_what_was_left_out_by_expectation_is_not_called_a_spent_budget(run):
@@ -54,7 +54,7 @@ def test_what_was_left_out_by_expectation_is_not_called_a_spent_budget(run):
 def test_of_a_choice_the_search_was_an_earlier_one_whose_end_is_unknown(run):
     choice = Choice(candidate="a", number=1, offered=2, confidence=0.95)
     chosen = race(validated=[BUDGET]).model_copy(update={"choice": choice})
-    assert format_untried(chosen, run).endswith(", and hone.budget: thorough tries more")
+    assert format_untried(chosen, run).endswith(", and `hone.budget: thorough` tries more")
 
 
 def test_where_a_person_stopped_the_search_no_budget_is_named(run):

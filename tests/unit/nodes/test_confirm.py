@@ -178,7 +178,7 @@ def test_who_fails_after_a_look_is_described_as_failed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        ("limit", "the confirmation reached its limit of 600 s (confirm.seconds) after 4 of 7 launches"),
+        ("limit", "the confirmation reached its limit of 600 s (hone.confirm.seconds) after 4 of 7 launches"),
         ("person", "the confirmation was interrupted after 4 of 7 launches"),
     ],
 )
@@ -203,7 +203,9 @@ def test_who_is_cut_short_stays_undecided_with_what_was_measured(tmp_path, monke
         ("a", "undecided", 4),
     ]
     assert all(one.deciding.ratio.estimate > 1.5 for one in found.finalists)
-    told = [message for message in caplog.messages if "it ends after 600 s at the latest (confirm.seconds)" in message]
+    told = [
+        message for message in caplog.messages if "it ends after 600 s at the latest (hone.confirm.seconds)" in message
+    ]
     assert len(told) == 1
 
 

@@ -129,7 +129,7 @@ def test_a_busy_machine_decides_nothing(speed, gates):
     verdict, reasons, results = run_gates([finalist("a", speed)], {}, load=0.62, **gates)
 
     assert (verdict, results.winner) == (Verdict.INCONCLUSIVE, None)  # and the gate split was not read
-    said = "other processes took 0.62 of the cores' time, where gates.other_load allows 0.25"
+    said = "other processes took 0.62 of the cores' time, where hone.gates.other_load allows 0.25"
     assert f"{said}: run again when the machine is idle, or raise the limit if it never is" in reasons
     assert "a busy machine prove nothing" in reasons[-1]
     assert "the source model stays" not in " ".join(reasons)
@@ -258,7 +258,7 @@ def test_a_required_improvement_that_is_missing_fails():
 def test_what_cannot_be_told_is_said_with_its_names():
     undecided = [finalist("a", "undecided"), finalist("b", "no"), finalist("c", "undecided")]
     assert run_gates(undecided, {})[1] == [
-        "7 launches cannot show whether a, c are 1.05 times as fast (confirm.looks may allow more); "
+        "7 launches cannot show whether a, c are 1.05 times as fast (hone.confirm.looks may allow more); "
         + judge_speed(undecided[0])
     ]
 

@@ -20,7 +20,7 @@ def make_undecided(*names, cut="", load=0.02, **race):
     return evidence.model_copy(update=changes)
 
 
-SECONDS = "the confirmation reached its limit of 60 s (confirm.seconds) after 3 of 7 launches"
+SECONDS = "the confirmation reached its limit of 60 s (hone.confirm.seconds) after 3 of 7 launches"
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ SECONDS = "the confirmation reached its limit of 60 s (confirm.seconds) after 3 
     [
         (
             make_undecided("speedup", cut=SECONDS),
-            "Run again, with more time for the confirmation (confirm.seconds).",
+            "Run again, with more time for the confirmation (hone.confirm.seconds).",
         ),
         (
             make_undecided("speedup", cut=SECONDS, load=0.67),
-            "Run again, on a quiet machine or with more time for the confirmation (confirm.seconds).",
+            "Run again, on a quiet machine or with more time for the confirmation (hone.confirm.seconds).",
         ),
-        (make_undecided("speedup"), "Run again, with more launches (confirm.looks)."),
+        (make_undecided("speedup"), "Run again, with more launches (hone.confirm.looks)."),
         (make_undecided("drop"), "Run again, with more gate rows."),
         (make_undecided("other_load", load=0.67), "Run again, on a quiet machine."),
         (

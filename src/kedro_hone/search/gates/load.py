@@ -42,7 +42,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
         return (GATE.rule(candidate.id, GateOutcome.HOLDS, "the load of other processes is not known", **fields),)
     judged = GateOutcome.HOLDS if share <= limit else GateOutcome.UNDECIDED
     shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the same side of the limit
-    reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
+    reason = f"other processes took {shown:g} of the cores' time, where hone.gates.other_load allows {limit:g}"
     if judged is GateOutcome.UNDECIDED:
         reason += ": run again when the machine is idle, or raise the limit if it never is"
     return (GATE.rule(candidate.id, judged, reason, measured=share, **fields),)

@@ -49,5 +49,5 @@ GATE = Gate(
     relative=True,
     asks="{limit:g} times as fast",
     doubt="{launches} launches cannot show whether {names} {are} {limit:g} times as fast "
-    "(confirm.looks may allow more)",
+    "(hone.confirm.looks may allow more)",
 )

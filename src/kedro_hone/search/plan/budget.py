@@ -83,7 +83,7 @@ class Budget:
         if left > (expected or 0.0):
             return None
         share = f"the first {phase.value:.0%} of the budget of {self.seconds:g} s, which is for {_SHARES[phase]}"
-        return f"{takes}{_format_left(left)} of {share}; raise `budget` in the recipe for more"
+        return f"{takes}{_format_left(left)} of {share}; raise hone.budget for more"
 
 
 def _format_left(seconds: float) -> str:

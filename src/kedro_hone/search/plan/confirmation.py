@@ -56,7 +56,7 @@ def guess_launch(
 
 def format_expected_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
     """Return about how long the launches take, and when the confirmation ends at the latest."""
-    end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
+    end = f"it ends after {limit:.0f} s at the latest (hone.confirm.seconds)"
     if launch is None:
         return end
     least, most = (f"{min(launch * count, limit):.0f}" for count in (looks[0], looks[-1]))

@@ -43,7 +43,7 @@ _OF_SPEED: Final = {Faster.YES: Cause.GATE, Faster.NO: Cause.SLOW}
 _STEPS: Final = {
     Cause.SLOW: "toolchains that the recipe does not select, or the shapes and threads of production",
     Cause.BEHIND: "toolchains that the recipe does not select, or the shapes and threads of production",
-    Cause.WORSE: "calibration rows more like the model's data, or a larger gates.drop where that is acceptable",
+    Cause.WORSE: "calibration rows more like the model's data, or a larger hone.gates.drop where that is acceptable",
     Cause.GATE: "a larger limit of the gate that they missed, where that is acceptable: the report lists by how much",
     Cause.REFUSED: "toolchains that the recipe does not select: the report lists why the selected ones do not take "
     "the model",

@@ -163,7 +163,7 @@ def test_a_busy_machine_decides_nothing(limit, share, expected):
     judgement = evaluate(load.GATE, limit, other_load=share)
     assert judgement.judgement == expected
     assert (judgement.limit, judgement.measured, judgement.unit) == (limit, share, "of the cores")
-    said = f"other processes took {share:g} of the cores' time, where gates.other_load allows {limit:g}"
+    said = f"other processes took {share:g} of the cores' time, where hone.gates.other_load allows {limit:g}"
     assert judgement.reason == said + (
         ": run again when the machine is idle, or raise the limit if it never is" if expected == "undecided" else ""
     )

@@ -54,7 +54,7 @@ def test_what_takes_longer_than_is_left_is_not_started(make_setting, elapse):
     elapse(40)
     assert budget.find_reason(Phase.BUILD, 14.0) is None
     assert budget.find_reason(Phase.BUILD, None) is None
-    share = "of the first 55% of the budget of 100 s, which is for building; raise `budget` in the recipe for more"
+    share = "of the first 55% of the budget of 100 s, which is for building; raise hone.budget for more"
     assert budget.find_reason(Phase.BUILD, 20.0) == f"it takes about 20 s, and 15 s are left {share}"
     elapse(16)
     assert budget.find_reason(Phase.BUILD, None) == f"nothing is left {share}"

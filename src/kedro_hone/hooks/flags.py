@@ -1,12 +1,13 @@
-"""Keys of the recipe in errors, as the flags of ``kedro hone optimize``, whose users write no recipe.
+"""Keys of the recipe in errors, log lines and reasons, as the flags of ``kedro hone optimize``: no recipe is written.
 
 Errors name a key as ``hone.gates.drop``, and a key with its value as YAML in backticks: ```hone.trust: [pickle]```.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,6 +16,7 @@ import yaml
 
 from hone_runtime.errors import HoneError, read_lines
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.report.start import START
 
 FLAGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -52,6 +54,11 @@ _NAME: Final = rf"hone\.(?P<{{0}}>(?:{_SECTIONS})(?:\.[a-z_]+)*)"
 _MENTION: Final = re.compile(
     rf"(?<![\w./=-])(?:`{_NAME.format('set')}: (?P<value>[^`\n]+)`|(?P<mark>`?){_NAME.format('key')}(?![\w/])(?P=mark))"
 )
+
+
+def choose_words() -> Callable[[str], str]:
+    """Return ``translate`` in a run of ``kedro-hone optimize``, and otherwise a function that changes nothing."""
+    return translate if os.environ.get(START) else str
 
 
 @contextmanager

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import logging
+
 import pytest
+from rich.console import Console
 
 from hone_runtime.errors import HoneError
-from kedro_hone.cli.flags import FLAGS, find_flag, translate, translate_keys
 from kedro_hone.cli.optimize import optimize
+from kedro_hone.hooks.flags import FLAGS, choose_words, find_flag, translate, translate_keys
+from kedro_hone.hooks.lines import LineHandler
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.report.start import START
 
 
 def test_each_key_and_each_flag_exists():
@@ -82,3 +88,15 @@ def test_errors_in_a_block_are_translated_and_their_cause_is_kept():
 def test_other_exceptions_are_not_changed():
     with pytest.raises(ValueError, match="a bug"), translate_keys():
         raise ValueError("a bug")
+
+
+def test_lines_of_optimize_name_flags_and_others_keys(monkeypatch):
+    text = "raise hone.budget for more, or `hone.budget: thorough`; (hone.confirm.seconds), hone.gates.other_load"
+    assert choose_words()(text) == text
+    monkeypatch.setenv(START, "/here")
+    flags = "raise --budget for more, or --budget thorough; (--set confirm.seconds=…), --set gates.other_load=…"
+    assert choose_words()(text) == flags
+    console = Console(file=io.StringIO())
+    handler = LineHandler(console=console)
+    handler.emit(logging.LogRecord("kedro_hone", logging.INFO, "", 1, "not tried %s", ("raise hone.budget",), None))
+    assert console.file.getvalue().endswith("not tried raise --budget\n")

@@ -25,6 +25,10 @@ _PARTS: Final = "hone_runtime.parts"
 """The entry-point group of that distribution with the parts that are above this package: it may not import them."""
 
 
+_START: Final = Path.cwd()
+"""The folder in which the process began: Python's option ``-m`` puts it on the path."""
+
+
 class _Named(Protocol):
     @property
     def name(self) -> str: ...
@@ -114,10 +118,11 @@ class Plugins(Generic[_Plugin]):
 def _list_folders() -> list[str]:
     """Return the folders of installed packages: those of Python's path but the current one.
 
-    Python puts the current folder on its path. It may be a downloaded model, whose files must not name code to run.
+    Python puts the current folder on its path, or that in which the process began. It may be a downloaded model, whose
+    files must not name code to run.
     """
-    here = Path.cwd()
-    return [place for place in sys.path if place and Path(place).resolve() != here]
+    here = {Path.cwd(), _START}
+    return [place for place in sys.path if place and Path(place).resolve() not in here]
 
 
 @lru_cache(maxsize=1)

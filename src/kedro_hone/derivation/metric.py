@@ -142,5 +142,4 @@ def _find_positive(metric: str, classes: Mapping[str, int] | None, options: Mapp
     try:
         return choose_positive(metric, [*classes], asked, often=classes)
     except PositiveError as error:
-        hint = error.hint.replace("`hone.program.options.positive: ", "--option positive=").replace("`", "")
-        raise HoneError("option-invalid", error.what, why=f"{error}.", hint=hint) from error
+        raise HoneError("option-invalid", error.what, why=f"{error}.", hint=error.hint) from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -104,15 +105,20 @@ def _write_value(key: str, text: str, value: Any) -> str:
     if key == "publish.enabled":
         return "--publish" if value else "--no-publish"
     if key == "trust":
-        return " ".join(f"--trust {one}" for one in value)
+        return " ".join(f"--trust {_quote(str(one))}" for one in value)
     if key == "shapes":
         return " ".join("--shape " + _join_pairs(sizes) for sizes in value.values())
     if key == "program.options.arrays":
-        return " ".join(f"--input {name}={column}" for name, column in value.items())
+        return " ".join("--input " + _quote(f"{name}={column}") for name, column in value.items())
     flag = find_flag(key)
-    quoted = f"'{text}'" if set(text) & set(" [{&;|*") else text
+    quoted = _quote(text)
     return f"{flag.removesuffix('…')}{quoted}" if flag.endswith("=…") else f"{flag} {quoted}"
 
 
+def _quote(text: str) -> str:
+    """Return a text as one word of a shell: names of classes and columns are from the user's data."""
+    return text if re.fullmatch(r"[\w.,:/=@%+…-]+", text) else shlex.quote(text)
+
+
 def _join_pairs(sizes: Mapping[str, Any]) -> str:
-    return ",".join(f"{name}={size}" for name, size in sizes.items())
+    return _quote(",".join(f"{name}={size}" for name, size in sizes.items()))

@@ -171,7 +171,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
     proves = not (loses_one and row["source"] == 0 and (kind == "proportion" or not row["span"]))
     units = min(n, row.get("units", n))  # fewer than the rows if the metric depends most on those of a rare class
-    few = kind != "proportion" and units < UNITS
+    few = units < UNITS and (kind != "proportion" or "units" in row)  # those of one class, not of all rows
     if kind == "proportion":
         drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
@@ -185,13 +185,13 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         # The loss of predictions for other rows: at least 1 for a metric that is best at 1; more for r2 or a
         # correlation, which may be below 0.
         span = float(max(1.0, row["span"])) if loses_one else row["span"] or UNBOUNDED
-        if few:  # so few rows prove nothing; with an unbounded interval every gate is undecided
+        if few:
             drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
         elif kind == "mean":
             drop = interval_of_mean(values, confidence=confidence, span=span)
         else:
             drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=units, span=span)
-    if not proves:
+    if few or not proves:  # so few rows prove nothing; with an unbounded interval every gate is undecided
         drop = drop.model_copy(update={"low": -UNBOUNDED, "high": UNBOUNDED})
     known = span if proves and span != UNBOUNDED else None
     return Quality(

@@ -13,6 +13,7 @@ from kedro_hone.derivation.metric import (
     find_rare,
     is_bounded,
 )
+from kedro_hone.hooks.flags import translate
 from kedro_hone.programs import list_programs, load_program
 
 FRAUD = {"0": 3492, "1": 108}
@@ -58,7 +59,7 @@ def test_a_metric_of_one_class_of_text_needs_it(metric):
     with pytest.raises(HoneError, match="needs a positive class") as raised:
         describe_metric(metric, TEXT, {})
     assert "fraud, legit" in raised.value.why
-    assert "--option positive=fraud" in raised.value.hint
+    assert "--option positive=fraud" in translate(raised.value.hint)
 
 
 def test_how_much_is_provable_depends_on_the_rows_of_the_rare_class():

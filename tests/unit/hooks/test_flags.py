@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+import shlex
 
 import pytest
+import yaml
 from rich.console import Console
 
 from hone_runtime.errors import HoneError
@@ -100,3 +103,11 @@ def test_lines_of_optimize_name_flags_and_others_keys(monkeypatch):
     handler = LineHandler(console=console)
     handler.emit(logging.LogRecord("kedro_hone", logging.INFO, "", 1, "not tried %s", ("raise hone.budget",), None))
     assert console.file.getvalue().endswith("not tried raise --budget\n")
+
+
+@pytest.mark.parametrize("name", ["credit card", "$(touch x)", "a;b", "it's"])
+def test_a_name_from_the_data_is_one_word_of_a_shell(name):
+    text = translate(f"Name it: `hone.program.options.positive: {json.dumps(name)}`.")
+    words = shlex.split(text.removeprefix("Name it: ").removesuffix("."))
+    assert words[0] == "--option"
+    assert yaml.safe_load(words[1].removeprefix("positive=")) == name

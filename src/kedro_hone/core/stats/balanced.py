@@ -44,9 +44,20 @@ def interval_of_balanced_accuracy(strata: Sequence[Stratum], *, confidence: floa
         for one in strata
     ]
     estimate = math.fsum(part.estimate for part in parts) / len(parts)
-    below = math.hypot(*(part.estimate - part.low for part in parts)) / len(parts)
-    above = math.hypot(*(part.high - part.estimate for part in parts)) / len(parts)
-    return Interval(estimate=estimate, low=estimate - below, high=estimate + above, confidence=confidence)
+    exact = [_find_exact_end(one, confidence) for one in strata]
+    below = math.hypot(*(max(part.estimate - part.low, end) for part, end in zip(parts, exact, strict=True)))
+    above = math.hypot(*(max(part.high - part.estimate, end) for part, end in zip(parts, exact, strict=True)))
+    return Interval(
+        estimate=estimate,
+        low=estimate - below / len(parts),
+        high=estimate + above / len(parts),
+        confidence=confidence,
+    )
+
+
+def _find_exact_end(one: Stratum, confidence: float) -> float:
+    """Return the exact binomial end where nothing differs, which is larger than the score's for few rows; else 0."""
+    return 0.0 if one.lost or one.gained else -math.expm1(math.log((1 - confidence) / 2) / one.n)
 
 
 def smallest_provable_balanced_drop(sizes: Sequence[int], confidence: float) -> float:

@@ -63,10 +63,12 @@ def choose_positive(metric: str, known: Sequence[str], asked: Any, *, often: Map
                 return next((lowered[name] for name in ("1", "true") if name in lowered), max(usual))
         why = f"it is computed for one class, and it is not known which of {listed} is the positive one"
         raise PositiveError(f"The metric {metric!r} needs a positive class.", why, hint)
-    for name in (str(asked), str(asked).casefold(), *([str(int(asked))] if isinstance(asked, bool) else [])):
-        found = next((one for one in known if name in (one, one.casefold())), None)
-        if found is not None:
-            return found
+    names = (str(asked), *([str(int(asked))] if isinstance(asked, bool) else []))
+    if found := next((name for name in names if name in known), None):
+        return found
+    folded = [one for one in known if one.casefold() in {name.casefold() for name in names}]
+    if len(folded) == 1:
+        return folded[0]
     why = f"the labels have the classes {listed}"
     raise PositiveError(f"No class is named {str(asked)!r}, as the option positive.", why, hint)
 

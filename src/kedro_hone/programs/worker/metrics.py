@@ -30,8 +30,8 @@ class Metric:
 
     A metric with ``strata``, the class of each row, is the mean over classes of the mean of their rows, which are right
     or wrong. With ``one_class`` it is computed for the positive class (``choose_class``); the recall is the mean over
-    its ``chosen`` rows. ``units`` is the number of rows that count for an interval, if that is less than all: the fewer
-    rows a class has, the more one row changes its metric.
+    its ``chosen`` rows. ``units`` is the number of rows that count for an interval, from the source's predictions and
+    the targets, if that is less than all: the fewer rows a class has, the more one row changes its metric.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Metric:
     strata: Callable[[Any], Array] | None = None
     one_class: bool = False
     chosen: Callable[[Any], Array] | None = None
-    units: Callable[[Any], int] | None = None
+    units: Callable[[Any, Any], int] | None = None
 
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
@@ -73,6 +73,9 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
     for suffix, average in (("", "binary"), ("_macro", "macro"), ("_micro", "micro"), ("_weighted", "weighted"))
 }
 """Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
+
+_BY_CLASS = frozenset({"average_precision", "cohen_kappa", "matthews_corrcoef", "roc_auc"})
+"""Those, besides the means over classes, that a rare class can spoil."""
 
 
 def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
@@ -148,7 +151,11 @@ def choose_class(metric: Metric, targets: Mapping[str, Array], options: Mapping[
     def choose(wanted: Mapping[str, Array]) -> Array:
         return np.asarray(_find_target(wanted) == value)
 
-    name, units = shared.name_metric(metric.name, chosen), lambda wanted: int(choose(wanted).sum())
+    def count(given: Array, wanted: Mapping[str, Array]) -> int:
+        actual = int(choose(wanted).sum())
+        return actual if metric.probabilities else min(actual, int(find_mine(given, wanted).sum()))
+
+    name, units = shared.name_metric(metric.name, chosen), count
     if metric.name.removeprefix("neg_") == "recall":
         return replace(metric, name=name, value=measure, units=units, chosen=choose, rows=find_mine)
     return replace(metric, name=name, value=measure, units=units)
@@ -232,20 +239,25 @@ def _make_sklearn_metric(name: str) -> Metric:
         value=value,
         probabilities=probabilities,
         one_class=name in import_positive().ONE_CLASS,
-        units=_count_units if name == "roc_auc" or name.endswith("_macro") else None,
+        units=_count_units if name in _BY_CLASS or name.endswith("_macro") else None,
     )
 
 
-def _count_units(targets: Mapping[str, Array]) -> int:
-    """Return how many rows count for a mean over classes: as if each class had the rows of the rarest one.
+def _count_units(predictions: Any, targets: Mapping[str, Array]) -> int:
+    """Return how many rows count for a metric that depends on each class: those of the rarest one.
 
-    Such a mean may lose ``1 / classes`` with the rows of one class, and an area under a curve of two classes up to all.
+    It is the rarest of the labels or, where classes are predicted, of the predictions: a precision has these below its
+    fraction. A mean over three or more classes loses only its share with one of them, so each counts as many rows.
+    With two classes, the area under a curve or a correlation may be lost with the rows of one of them.
     """
     labels = _find_target(targets)
     if labels.ndim != 1:
         return len(labels)
-    counts = np.unique(labels, return_counts=True)[1]
-    return int(counts.min() * len(counts))
+    classes, counts = np.unique(labels, return_counts=True)
+    least = int(counts.min())
+    if np.ndim(predictions) == 1:
+        least = min(least, *(int((predictions == one).sum()) for one in classes))
+    return least * len(classes) if len(classes) > 2 else least
 
 
 def _import_metric(name: str, options: dict[str, Any], project: str) -> Metric:

@@ -166,9 +166,11 @@ class Comparison:
         if self.metric.chosen is None:
             return None
         own = self.metric.chosen(self.targets)
+        if not own.any():
+            raise self._explain(f"no row is of {self.metric.name.partition(' of ')[2]}")
         before, after = (np.equal(row, 1)[own] for row in self._list_rows(candidate))
         lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
-        return {"kind": "proportion", "n": len(before), "lost": lost, "gained": gained}
+        return {"kind": "proportion", "n": len(before), "units": len(before), "lost": lost, "gained": gained}
 
     def _compare_rows(self, candidate: Any, value: float) -> Json | None:
         """Compare row by row with a candidate of this value; None if the metric is not a mean over rows."""
@@ -193,7 +195,7 @@ class Comparison:
         if undefined.mean() > UNDEFINED_LIMIT:
             why = f"it is not defined on {undefined.sum()} of {len(drops)} resamples; some class has too few rows"
             raise ReportedError("program-failed", f"The interval of {self.metric.name!r} cannot be computed.", why)
-        units = {} if self.metric.units is None else {"units": self.metric.units(self.targets)}
+        units = {} if self.metric.units is None else {"units": self.metric.units(self._source, self.targets)}
         return {"kind": "bootstrap", "replicates": drops[~undefined], **units}
 
     @cached_property

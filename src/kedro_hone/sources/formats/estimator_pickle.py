@@ -13,21 +13,21 @@ from kedro_hone.sources.formats.sklearn import REFERENCE
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 _LIBRARIES: Final = frozenset({"lightgbm", "sklearn", "xgboost"})
+_MODELS: Final = frozenset({".joblib", ".pickle", ".pkl", ".pt", ".pt2", ".pth"})
 _READ_BYTES: Final = 1 << 16
 _FILE: Final = "model.joblib"
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise one ``.joblib`` file, or one ``.pkl`` or ``.pickle`` file that names a class of the libraries.
+    """Recognize one ``.joblib`` file, or one ``.pkl`` or ``.pickle`` file that names a class of the libraries.
 
     It becomes ``model.joblib`` with ``estimator.json``, which describes how to open it.
     """
     if pulled.mlmodel is not None:
         return None
-    files = [path for path in sorted(pulled.folder.iterdir()) if path.is_file()]
-    found = [path for path in files if path.suffix == ".joblib" or _is_estimator(path)]
-    if len(found) != 1:
-        return None
+    found = [path for path in pulled.folder.iterdir() if path.suffix in _MODELS and path.is_file()]
+    if len(found) != 1 or not (found[0].suffix == ".joblib" or _is_estimator(found[0])):
+        return None  # of several, such as a module with its scaler, the model is not known
     reference = {"class": "", "file": _FILE, "serialization": "joblib", "version": ""}
     return Flavor(
         format="sklearn",
@@ -70,8 +70,8 @@ SOURCE_FORMAT = SourceFormat(
     interface="sklearn",
     order=88,
     trust="pickle",
-    untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
-    hint="Add trust: [pickle] to the recipe if you trust its author. Or name the folder that "
+    untrusted="Loading a pickle runs whatever code its author put in, and hone.trust does not allow it.",
+    hint="Set `hone.trust: [pickle]` if you trust its author. Or name the folder that "
     "mlflow.sklearn.save_model(model, 'folder', serialization_format=\"skops\") writes.",
     refused={"": "Save a classifier or a regressor that takes rows of columns, and name its file."},
 )

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
-from typing import Final
 
 from hone_runtime.errors import HoneError
 from kedro_hone.sources.files import find_entry, find_relative_name, list_code, list_pickles, make_corrupt
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
-
-_ESTIMATORS: Final = {b"sklearn": "scikit-learn", b"xgboost": "XGBoost", b"lightgbm": "LightGBM"}
-"""Packages whose models are estimators."""
-_MOST_READ: Final = 64 * 1024
-"""Of a file's beginning, which names the class of the object in it; in bytes."""
 
 
 def detect(pulled: Pulled) -> Flavor | None:
@@ -26,8 +18,6 @@ def detect(pulled: Pulled) -> Flavor | None:
     Raises:
         HoneError: ``model-corrupt``, or ``model-unsupported``: there are several, or it is not a file of PyTorch.
     """
-    if pulled.mlmodel is None and (error := _explain_estimator(pulled.folder)):
-        raise error
     data = pulled.folder if pulled.mlmodel is None else find_entry(pulled, "pytorch", "model_data")
     found = list_pickles(data) if data else []
     if not found:
@@ -53,28 +43,6 @@ def detect(pulled: Pulled) -> Flavor | None:
         files=((find_relative_name(pulled.folder, path), "model.pth"), *list_code(pulled, entry)),
         texts=(("module.json", json.dumps(module, indent=2) + "\n"),),
     )
-
-
-def _explain_estimator(folder: Path) -> HoneError | None:
-    """Return the error for an estimator's file alone, which pickle or joblib wrote; None if there is none.
-
-    Nothing is opened: the beginning of a pickle has the names of its classes. A compressed file of joblib has none.
-    """
-    for path in sorted(folder.glob("*")):
-        if path.suffix not in {".pkl", ".pickle", ".joblib"} or not path.is_file():
-            continue
-        with path.open("rb") as stream:
-            found = re.search(rb"\b(sklearn|xgboost|lightgbm)\.\w", stream.read(_MOST_READ))
-        if found or path.suffix == ".joblib":
-            library = f" of {_ESTIMATORS[found[1]]}" if found else ""
-            return HoneError(
-                "model-unsupported",
-                f"The model is a pickle{library} without a description ({path.name}).",
-                why="The file alone does not contain its columns and their types, nor the versions that wrote it.",
-                hint="Log the estimator with an example, and name that folder: mlflow.sklearn.save_model(model, "
-                "'FOLDER', input_example=rows[:5]).",
-            )
-    return None
 
 
 SOURCE_FORMAT = SourceFormat(

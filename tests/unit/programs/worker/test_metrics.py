@@ -113,10 +113,31 @@ def test_a_recall_is_compared_by_the_rows_of_its_class(evaluate, labels, scores,
     assert (row["lost"], row["gained"]) == ((before & ~after).sum(), (after & ~before).sum())
 
 
-@pytest.mark.parametrize(("metric", "share"), [("f1", 1), ("average_precision", 1), ("f1_macro", 2), ("roc_auc", 2)])
-def test_a_bootstrap_counts_no_more_rows_than_the_rare_class_has(evaluate, labels, scores, metric, share):
-    row = evaluate(metric, source=scores, candidate=scores, labels=labels)
-    assert row["units"] == share * labels.sum()
+@pytest.mark.parametrize("metric", ["f1", "precision", "jaccard", "f1_macro", "matthews_corrcoef", "cohen_kappa"])
+@pytest.mark.parametrize("shift", [0.3, 0.0, -0.3])
+def test_a_bootstrap_counts_no_more_rows_than_the_rare_class_has(evaluate, labels, scores, metric, shift):
+    source = np.stack([1 - (mine := np.clip(scores[:, 1] + shift, 0, 1)), mine], axis=1)
+    row = evaluate(metric, source=source, candidate=source, labels=labels)
+    predicted = int((source.argmax(axis=1) == 1).sum())
+    assert row["units"] == min(labels.sum(), predicted)  # a precision has the predicted ones below its fraction
+
+
+@pytest.mark.parametrize("metric", ["average_precision", "roc_auc"])
+def test_an_area_of_two_classes_may_be_lost_with_the_rare_one(evaluate, labels, scores, metric):
+    assert evaluate(metric, source=scores, candidate=scores, labels=labels)["units"] == labels.sum()
+
+
+def test_of_three_classes_each_counts_as_many_rows_as_the_rarest(evaluate, random):
+    labels, scores = random.choice(3, N, p=[0.7, 0.2, 0.1]), random.dirichlet(np.ones(3), N)
+    for metric in ("roc_auc", "average_precision", "matthews_corrcoef"):
+        row = evaluate(metric, source=scores, candidate=scores, labels=labels)
+        assert row["units"] == 3 * np.bincount(labels).min()
+
+
+def test_a_class_without_a_row_has_no_recall(evaluate, scores):
+    error = evaluate("recall", source=scores, candidate=scores, labels=np.zeros(N, np.int64))["error"]
+    assert error["slug"] == "program-failed"
+    assert "no row is of class 1" in error["why"]
 
 
 def test_a_balanced_accuracy_is_compared_by_the_rows_of_each_class(evaluate, labels, scores, worse):

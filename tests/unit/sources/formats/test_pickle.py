@@ -72,24 +72,6 @@ def test_a_flavor_without_one_program(tmp_path, files, slug):
     assert catch(tmp_path).slug == slug
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "library"),
-    [
-        ("model.pkl", b"\x80\x04\x8c\x1esklearn.linear_model._logistic", " of scikit-learn"),
-        ("model.pickle", b"\x80\x04\x8c\x10lightgbm.sklearn", " of LightGBM"),
-    ],
-)
-def test_an_estimators_file_alone_is_named_with_what_to_log(tmp_path, name, content, library):
-    (tmp_path / name).write_bytes(content)
-    for trust in ((), ("pickle",)):
-        error = catch(tmp_path, *trust)
-        assert (error.slug, error.what) == (
-            "model-unsupported",
-            f"The model is a pickle{library} without a description ({name}).",
-        )
-        assert "mlflow.sklearn.save_model" in error.hint
-
-
 def test_the_python_that_wrote_a_pickle_is_kept(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "model.pth").write_bytes(b"x")

@@ -16,19 +16,28 @@ _SECONDS: Final = 2.0
 
 
 class NotingDisplay:
-    """Another display that also writes each snapshot to the file, every two seconds at most."""
+    """Another display that also writes the snapshot to the file every two seconds, with or without events."""
 
     def __init__(self, display: Display, take: Callable[[], Snapshot]) -> None:
         self._display, self._take, self._lock = display, take, threading.Lock()
         self._next = 0.0
         self.shows_events = display.shows_events
+        self._closed = threading.Event()
+        threading.Thread(target=self._tick, name="progress-file", daemon=True).start()
+
+    def _tick(self) -> None:
+        while not self._closed.wait(_SECONDS):
+            self._note()
 
     def show(self) -> None:
         """Show the snapshot, and write it if it is time for that."""
         self._display.show()
+        self._note()
+
+    def _note(self) -> None:
         with self._lock:  # nodes run in threads
             now = time.monotonic()
-            if now < self._next:
+            if now < self._next or self._closed.is_set():
                 return
             self._next = now + _SECONDS
             with suppress(OSError):  # a full disk ends no run that only wants to report
@@ -36,6 +45,7 @@ class NotingDisplay:
 
     def close(self) -> None:
         """End the display."""
+        self._closed.set()
         self._display.close()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 from kedro_hone.hooks import progress_file
 from kedro_hone.hooks.display import Snapshot
 from kedro_hone.hooks.progress_file import NotingDisplay, describe_progress
@@ -47,8 +49,19 @@ def test_it_is_written_now_and_then_besides_what_is_shown(tmp_path, monkeypatch)
 
 
 def test_a_disk_that_takes_nothing_ends_no_run(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "missing" / "result.json"))
-    NotingDisplay(Shown(), take).show()
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "file" / "result.json"))
-    NotingDisplay(Shown(), take).show()
+    for name in ("missing", "file"):
+        monkeypatch.setenv(VARIABLE, str(tmp_path / name / "result.json"))
+        display = NotingDisplay(Shown(), take)
+        display.show()
+        display.close()
+
+
+def test_a_long_step_without_events_is_written_too(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "result.json"))
+    monkeypatch.setattr(progress_file, "_SECONDS", 0.01)
+    written = threading.Event()
+    monkeypatch.setattr(progress_file, "note_progress", lambda _: written.set())
+    display = NotingDisplay(Shown(), take)
+    assert written.wait(60)
+    display.close()

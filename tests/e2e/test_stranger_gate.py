@@ -69,7 +69,7 @@ def copied(tmp_path):
     copy = tmp_path / "copied"
     for name in ("src", "docs", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("README.md", "pyproject.toml"):
+    for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     return copy
 
@@ -134,5 +134,5 @@ def test_the_gate_of_the_guide_works_and_so_does_its_test(tmp_path, monkeypatch)
     exec(compile(test, "test.py", "exec"), names)  # noqa: S102 - our own page
 
     unknown = Measurements(id="a", latency=(Latency(shape="batch1", p50_ms=1.0, n=9),))
-    (judgement,) = names["GATE"].ask(2.5, unknown, unknown)
+    (judgement,) = names["GATE"].evaluate(2.5, unknown, unknown)
     assert judgement.judgement is GateOutcome.UNDECIDED

@@ -214,8 +214,8 @@ MISTAKES = {
     ),
     "a file of joblib": (
         ("alone.joblib", "--data", "rows.csv", *TARGET),
-        "model-unsupported",
-        ("a pickle of scikit-learn", "alone.joblib", "mlflow.sklearn.save_model(model, 'FOLDER', input_example="),
+        "pickle-not-trusted",
+        ("a pickle of an estimator", "--trust pickle", "mlflow.sklearn.save_model(model, 'folder'"),
     ),
     "no signature": (
         ("unsigned", "--trust", "pickle", "--data", "rows.csv", *TARGET),

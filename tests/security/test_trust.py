@@ -75,7 +75,11 @@ def test_looking_for_the_code_of_a_recipe_runs_none_of_it(place):
 def test_a_program_by_path_writes_nowhere_but_to_its_output(place, tmp_path):
     run, store = RunFolder(root=tmp_path / "runs", run_id="1", project=place), Store(tmp_path / "store")
     job = {"program": str(place / "program.py"), "program_options": {}, "metric": None, "gate": ""}
-    assert call_program("check", job=job, store=store, run=run) == {"rows": None}
+    assert call_program("check", job=job, store=store, run=run) == {
+        "rows": None,
+        "metric": "agreement",
+        "classes": [],
+    }
     if not (find_layers()["namespaces"] or find_layers()["landlock"] >= 2):
         pytest.skip("this kernel has neither Landlock nor namespaces of users")
     assert list_marks(place) == []

@@ -122,7 +122,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     ):
         claim_folder(folder, flag="--folder")  # who waited for the lock may have seen the folder removed
         click.echo(clean_text(f"reading   {request.source}{' and its data' if request.data else ''}"))
-        with hold_messages():
+        with nullcontext() if given["dry_run"] else hold_messages():  # a run repeats them
             proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
         separate(folder)

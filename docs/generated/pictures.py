@@ -135,7 +135,7 @@ def extract_text(page: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the text in a picture's file; empty if there is none."""
+    """Return the text in a picture's file; empty if absent."""
     with Image.open(path) as image:
         return str(image.info.get(FIELD, ""))
 

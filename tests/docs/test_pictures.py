@@ -13,7 +13,7 @@ from PIL import Image
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
 
-from generated.pictures import FOLDER, PICTURES, extract_text, read_text  # noqa: E402
+from generated.pictures import FOLDER, PICTURES, extract_text, read_text  # noqa: E402 - not importable before
 
 REMEDY = "a page has another text than its picture: run python docs/pictures.py"
 

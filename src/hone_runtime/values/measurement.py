@@ -35,7 +35,7 @@ def is_bounded(end: float) -> bool:
 
 
 def is_telling(ratio: Interval) -> bool:
-    """Whether a ratio's upper end tells anything: of two or three launches it may be a number of sixty digits."""
+    """Whether a ratio's upper end is informative: of two or three launches it may be a number of sixty digits."""
     return ratio.high <= 100 * ratio.low
 
 

@@ -41,7 +41,7 @@ if __name__ == "__main__":
     _find_runtime()
 
 from hone_runtime.worker.packages import import_worker  # noqa: E402 - not importable before
-from hone_runtime.worker.refusal import UnsuitedError  # noqa: E402
+from hone_runtime.worker.refusal import UnsuitedError  # noqa: E402 - as above
 
 
 def load_worker(job: dict[str, Any]) -> Any:

@@ -50,7 +50,7 @@ from kedro_hone.hooks.flags import translate_keys
 from kedro_hone.hooks.lines import hold_messages
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
-from kedro_hone.report.start import enter, note_start
+from kedro_hone.report.snippets import enter, note_start
 from kedro_hone.runner.start import check_start
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -120,7 +120,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         _leave_nothing(folder, existed=existed, new=new),
         suggest_source(given["source"], start),
     ):
-        claim_folder(folder, flag="--folder")  # who waited for the lock may have seen the folder removed
+        claim_folder(folder, flag="--folder")  # another command may have removed it meanwhile
         click.echo(clean_text(f"reading   {request.source}{' and its data' if request.data else ''}"))
         with nullcontext() if given["dry_run"] else hold_messages():  # a run repeats them
             proposal = propose(request, folder)

@@ -11,7 +11,15 @@ from hone_runtime.errors import HoneError
 from kedro_hone.core.stats.balanced import smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.programs import list_programs
-from kedro_hone.programs.shared.positive import BALANCED, ONE_CLASS, PositiveError, choose_positive, name_metric
+from kedro_hone.programs.shared.positive import (
+    BALANCED,
+    ONE_CLASS,
+    PositiveError,
+    choose_positive,
+    count_units,
+    depends_on_classes,
+    name_metric,
+)
 from kedro_hone.programs.text_classification import several
 
 RARE: Final = 5
@@ -23,6 +31,10 @@ lost, and with rarer classes more, up to all of them."""
 
 CLASSIFIERS: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
 """The programs whose rows have one class each."""
+
+
+_UNBOUNDED: Final = frozenset({"log_loss"})
+"""Metrics of classifiers of which one row can lose any amount."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +115,11 @@ def is_bounded(program: str, asked: str | None) -> bool:
 
     Args:
         program: The name of a program; false for one of the user, of which this is not known.
-        asked: The metric that the user named; with another one than the program's own this is not known either.
+        asked: The metric that the user named. Of a function of the user, and of other metrics of programs that are no
+            classifiers, this is not known either.
     """
     if program in CLASSIFIERS:
-        return True
+        return asked is None or (asked.removeprefix("neg_") not in _UNBOUNDED and ":" not in asked)
     if program.replace("_", "-") not in list_programs():
         return False
     module = importlib.import_module(f"kedro_hone.programs.{program.replace('-', '_')}")
@@ -127,9 +140,12 @@ def find_provable(
     """
     if classes and metric.removeprefix("neg_") == BALANCED:
         return smallest_provable_balanced_drop([*classes.values()], confidence)
-    positive = _find_positive(metric, classes, options)
-    counted = rows if positive is None or not classes else max(classes.get(positive, 0), 1)
-    return smallest_provable_drop(counted, confidence)
+    counted, positive = rows, _find_positive(metric, classes, options)
+    if classes and positive is not None:
+        counted = classes.get(positive, 0)
+    elif classes and depends_on_classes(metric):
+        counted = count_units(min(classes.values()), len(classes))
+    return smallest_provable_drop(max(counted, 1), confidence)
 
 
 def _find_positive(metric: str, classes: Mapping[str, int] | None, options: Mapping[str, Any]) -> str | None:

@@ -40,7 +40,7 @@ def suggest_source(typed: str, start: Path) -> Iterator[None]:
 
 
 def _find_near(typed: str, start: Path) -> str:
-    """Return the source that was probably meant; empty if there is none."""
+    """Return the source that was probably meant; empty if absent."""
     scheme = urlsplit(typed).scheme
     if scheme == "hf":
         name = typed.partition(":")[2].strip("/")

@@ -17,7 +17,7 @@ import yaml
 
 from hone_runtime.errors import HoneError, read_lines
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.report.start import START
+from kedro_hone.report.snippets import START
 
 FLAGS: Final[Mapping[str, str]] = MappingProxyType(
     {

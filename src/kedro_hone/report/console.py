@@ -20,7 +20,7 @@ from kedro_hone.report import wording
 from kedro_hone.report.advice import find_next_step, list_causes
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.lines import flatten, is_terminal, write_raw
-from kedro_hone.report.start import complete_code, complete_command, find_project
+from kedro_hone.report.snippets import complete_code, complete_command, find_project
 from kedro_hone.report.view import View
 
 _STYLES: Final = {

@@ -46,7 +46,7 @@ def note_progress(progress: Progress) -> None:
 
 
 def read_progress(folder: Path) -> Progress | None:
-    """Return the progress in a folder; None if there is none."""
+    """Return the progress in a folder; None if absent."""
     try:
         return Progress.model_validate_json(read_regular(folder / NAME), extra="ignore")
     except (OSError, ValueError):  # of pydantic, too

@@ -21,7 +21,7 @@ NONE: Final = "–"
 """The placeholder for an unknown number."""
 
 TOO_FEW: Final = "too few measurements for an interval"
-"""Where neither end of a ratio's interval tells anything."""
+"""Where neither end of a ratio's interval is informative."""
 
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")

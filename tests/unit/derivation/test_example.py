@@ -1,4 +1,4 @@
-"""The input example of a model's folder, which is a stranger's."""
+"""The input example of a model's folder, which is not trusted."""
 
 from __future__ import annotations
 

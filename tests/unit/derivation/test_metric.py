@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hone_runtime.errors import HoneError
+from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.derivation.metric import (
     choose_metric,
     describe_metric,
@@ -83,6 +84,8 @@ def test_the_metric_of_each_built_in_program_is_known():
     ("program", "asked", "bounded"),
     [
         ("tabular-classification", "recall", True),
+        ("tabular-classification", "neg_log_loss", False),
+        ("tabular-classification", "metrics.py:cost", False),
         ("token-classification", None, True),
         ("token-classification", "word_accuracy", False),
         ("tabular-regression", "r2", True),
@@ -94,3 +97,13 @@ def test_the_metric_of_each_built_in_program_is_known():
 )
 def test_few_rows_prove_little_of_a_score_that_is_one_at_best(program, asked, bounded):
     assert is_bounded(program, asked) is bounded
+
+
+def test_a_metric_that_a_rare_class_can_spoil_is_proved_by_its_rows():
+    classes = {"0": 9000, "1": 100}
+    few, all_rows = (smallest_provable_drop(rows, 0.95) for rows in (100, 9100))
+    for metric in ("roc_auc", "f1_macro", "matthews_corrcoef"):
+        assert find_provable(metric, classes, 9100, options={}, confidence=0.95) == few
+    assert find_provable("accuracy", classes, 9100, options={}, confidence=0.95) == all_rows
+    three = {"a": 9000, "b": 100, "c": 100}
+    assert find_provable("roc_auc", three, 9200, options={}, confidence=0.95) == smallest_provable_drop(300, 0.95)

@@ -16,7 +16,7 @@ from kedro_hone.cli.optimize import optimize
 from kedro_hone.hooks.flags import FLAGS, choose_words, find_flag, translate, translate_keys
 from kedro_hone.hooks.lines import LineHandler
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.report.start import START
+from kedro_hone.report.snippets import START
 
 
 def test_each_key_and_each_flag_exists():

@@ -12,7 +12,7 @@ from sample import make_evidence, make_publication, spoil
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.measurement import Status
 from kedro_hone.report.console import print_verdict
-from kedro_hone.report.start import START, enter, note_start
+from kedro_hone.report.snippets import START, enter, note_start
 
 
 class Terminal(io.StringIO):

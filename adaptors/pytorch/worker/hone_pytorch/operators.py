@@ -28,7 +28,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operator, and list it unless it returns a view."""
         result = func(*args, **(kwargs or {}))
-        if not any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns):  # noqa: SLF001
+        returns = func._schema.returns  # noqa: SLF001 - torch has no public name for it
+        if not any(one.alias_info is not None and not one.alias_info.is_write for one in returns):
             packed = ["int8"] if func.namespace in _QUANTIZED else []
             self.found.append((str(func.overloadpacket), [*packed, *_list_types((args, kwargs))], _list_types(result)))
         return result

@@ -19,6 +19,8 @@ BALANCED = "balanced_accuracy"
 ONE_CLASS = frozenset({"average_precision", "f1", "jaccard", "precision", "recall"})
 """The metrics that are computed for one class, the positive one."""
 
+_BY_CLASS = frozenset({"average_precision", "cohen_kappa", "matthews_corrcoef", "roc_auc"})
+"""Metrics, besides the means over classes, that a rare class can spoil."""
 _USUAL = ({"0", "1"}, {"false", "true"})
 """Names of two classes of which the second one is positive."""
 _SHOWN, _LONGEST = 8, 40
@@ -31,6 +33,25 @@ class PositiveError(ValueError):
     def __init__(self, what: str, why: str, hint: str) -> None:
         super().__init__(why)
         self.what, self.hint = what, hint
+
+
+def depends_on_classes(metric: str) -> bool:
+    """Return whether a metric may be lost with the rows of one class, however many others there are."""
+    plain = metric.removeprefix("neg_")
+    return plain in _BY_CLASS or plain.endswith("_macro")
+
+
+def count_units(least: int, classes: int) -> int:
+    """Return how many rows count for a metric that depends on each class.
+
+    A mean over three or more classes loses only its share with one of them, so each counts as many rows. With two
+    classes, the area under a curve or a correlation may be lost with the rows of one of them.
+
+    Args:
+        least: The number of rows of the rarest class.
+        classes: The number of classes.
+    """
+    return least * classes if classes > 2 else least
 
 
 def list_classes(targets: Mapping[str, Array], labels: Array) -> dict[str, Any]:

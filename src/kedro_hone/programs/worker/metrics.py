@@ -74,9 +74,6 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 }
 """Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
 
-_BY_CLASS = frozenset({"average_precision", "cohen_kappa", "matthews_corrcoef", "roc_auc"})
-"""Those, besides the means over classes, that a rare class can spoil."""
-
 
 def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
     """Find the metric of a job.
@@ -239,7 +236,7 @@ def _make_sklearn_metric(name: str) -> Metric:
         value=value,
         probabilities=probabilities,
         one_class=name in import_positive().ONE_CLASS,
-        units=_count_units if name in _BY_CLASS or name.endswith("_macro") else None,
+        units=_count_units if import_positive().depends_on_classes(name) else None,
     )
 
 
@@ -247,8 +244,7 @@ def _count_units(predictions: Any, targets: Mapping[str, Array]) -> int:
     """Return how many rows count for a metric that depends on each class: those of the rarest one.
 
     It is the rarest of the labels or, where classes are predicted, of the predictions: a precision has these below its
-    fraction. A mean over three or more classes loses only its share with one of them, so each counts as many rows.
-    With two classes, the area under a curve or a correlation may be lost with the rows of one of them.
+    fraction.
     """
     labels = _find_target(targets)
     if labels.ndim != 1:
@@ -257,7 +253,7 @@ def _count_units(predictions: Any, targets: Mapping[str, Array]) -> int:
     least = int(counts.min())
     if np.ndim(predictions) == 1:
         least = min(least, *(int((predictions == one).sum()) for one in classes))
-    return least * len(classes) if len(classes) > 2 else least
+    return int(import_positive().count_units(least, len(classes)))
 
 
 def _import_metric(name: str, options: dict[str, Any], project: str) -> Metric:

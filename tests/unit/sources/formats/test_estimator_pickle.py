@@ -1,4 +1,4 @@
-"""Pickles of estimators: recognised by the classes that they name, and opened by nobody here."""
+"""Pickles of estimators: recognized by the classes that they name, and not opened here."""
 
 from __future__ import annotations
 

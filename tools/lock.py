@@ -25,6 +25,7 @@ from pathlib import Path
 
 from hone_runtime.contract.catalogue import find_installed, list_builtin
 from hone_runtime.contract.toolchain import Toolchain
+from kedro_hone.serving.environment import SERVER
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
@@ -61,6 +62,7 @@ def main() -> None:
         known, below = known | added, lock
     for toolchain in (toolchain for toolchain in toolchains if toolchain.requirements.exists() and toolchain.lockable):
         lock_toolchain(toolchain, run, keep=keep)
+    lock_toolchain(SERVER, run, keep=keep)
     for path in sorted(EXAMPLES.glob("*/requirements.in")):
         lock = path.with_suffix(".lock")
         write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))

@@ -10,7 +10,7 @@ from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolde
 from hone_runtime.contract.registry import Registry, VersionInfo
 from hone_runtime.contract.tags import DIGEST, FILES, KEY, SOURCE, derive_key
 from hone_runtime.errors import HoneError
-from hone_runtime.learner.loader import find_artifact, is_uri
+from hone_runtime.learner.download import find_artifact, is_uri
 from hone_runtime.learner.manifest import list_digests
 from hone_runtime.learner.versions import check_version_files
 from hone_runtime.signing.policy import Policy

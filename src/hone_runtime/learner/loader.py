@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from hone_runtime.contract.registries import find_registry
-from hone_runtime.contract.tags import DIGEST, FILES
 from hone_runtime.errors import HoneError
-from hone_runtime.learner.manifest import list_digests, read_artifact
+from hone_runtime.learner.download import fetch_winner, is_uri
 from hone_runtime.learner.mismatch import CHOICES, Loading, OnMismatch
 from hone_runtime.learner.model import Interface, Learner
 from hone_runtime.learner.openers import open_learner
 from hone_runtime.learner.pickles import Origin
-from hone_runtime.learner.runtimes import is_code, refuse_code
-from hone_runtime.learner.versions import check_version_files
+from hone_runtime.learner.runtimes import is_code
 from hone_runtime.signing.policy import PEM, Policy
-from hone_runtime.signing.verify import find_model_name, verify_version
-from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.manifest import MANIFEST
 
 
 def load(
@@ -107,34 +100,20 @@ def reopen(fields: dict[str, Any]) -> Learner:
 
 
 def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
-    folder, verify = Path(asked), origin.verify and _pin_keys(origin.verify)
+    verify = origin.verify and _pin_keys(origin.verify)
     with ExitStack() as stack:
-        version = None
-        if is_uri(asked) or not folder.is_dir():
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
-            version = find_registry(asked).pull(asked, folder)
-        name = version.name if version else find_model_name(folder)
-        read = verify_version(folder, verify, name=name) if verify else {}
-        due = version.tags.get(DIGEST) if version else None
-        artifact, files = find_artifact(folder, asked, due=due, read=read)
-        if origin.digest not in {"", artifact.digest}:
-            raise explain_other(asked, artifact.digest, origin.digest)
-        if not vouched:
-            refuse_code(artifact, files)
-        whole = version.tags.get(FILES) if version else None
-        check_version_files(folder, due=whole, read={**list_digests(files), **read})
+        found = fetch_winner(asked, stack, verify=verify, trusted=vouched, digest=origin.digest)
         loading = Loading(
-            folder=folder,
-            version=None if verify else version,  # a signed version contains the URI of its source
+            download=found if verify is None else replace(found, version=None),  # the evidence has its source's URI
             on_mismatch=origin.on_mismatch,
             open=partial(open_learner, **origin.options),
-            vouched=vouched,
             stack=stack,
         )
-        learner = loading.load(artifact, files)
-        place = version.uri if version else str(folder.resolve())
+        learner = loading.load()
+        place = found.version.uri if found.version else str(found.folder.resolve())
+        digest, code = found.artifact.digest, is_code(found.artifact)
         learner.origin = origin.model_copy(
-            update={"uri": _pin(place), "digest": artifact.digest, "code": is_code(artifact), "verify": verify}
+            update={"uri": _pin(place), "digest": digest, "code": code, "verify": verify}
         )
         learner.reopen = reopen
         weakref.finalize(learner, _close, stack.pop_all(), os.getpid())  # runtimes may keep the files mapped
@@ -156,39 +135,3 @@ def _close(stack: ExitStack, process: int) -> None:
     """Remove the files, unless this is a forked process: then they belong to its parent."""
     if os.getpid() == process:
         stack.close()
-
-
-def explain_other(asked: str, found: str, wanted: str) -> HoneError:
-    """Return the error for a winner that differs from the one that was loaded in another process."""
-    return HoneError(
-        "model-corrupt",
-        f"{asked} is not the winner that was loaded where this was pickled.",
-        why=f"Its digest is {found}, and {wanted} was loaded.",
-        hint="Load the intended version in each process, by its number.",
-    )
-
-
-def is_uri(asked: str) -> bool:
-    """Return whether a text names a registry's version; a folder with such a name is written ``./models:/…``."""
-    return re.match(r"[A-Za-z][\w+.-]*:/", asked) is not None
-
-
-def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Path, str]) -> tuple[Artifact, Path]:
-    """Return the artifact of an MLflow model folder, or of its ``artifact`` folder, with that folder.
-
-    Its digest must equal ``due``, if given; files in ``read``, with their digests, are not read again.
-
-    Raises:
-        HoneError: ``model-unsupported``: there is no artifact; ``model-corrupt``.
-    """
-    for place in (folder, folder / "artifact"):
-        if (place / MANIFEST).is_file():
-            return read_artifact(place, due=due, read=read), place
-    opened = "that is a path is opened by its own framework, such as ONNX Runtime"
-    raise HoneError(
-        "model-unsupported",
-        f"{asked} contains no winner of kedro-hone.",
-        why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
-        hint="Load a version that was published, such as models:/<name>@honed; a source "
-        f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",
-    )

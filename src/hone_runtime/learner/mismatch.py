@@ -14,12 +14,12 @@ from typing import Any, Final, Literal
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.plugins import describe_exception, list_parts
-from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER, GOLDEN
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from hone_runtime.contract.registries import find_registry
-from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.contract.tags import SOURCE
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.checks import ArgumentError
+from hone_runtime.learner.download import Download
 from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.model import Learner
 from hone_runtime.learner.runtimes import refuse_code
@@ -38,29 +38,25 @@ class Loading:
     """How to open a winner, or its source instead.
 
     Attributes:
-        folder: The published version, with its evidence, or a folder of files only.
-        version: The registry's description; None for a folder, and if the evidence is signed: then only the evidence
-            identifies the source.
+        download: The winner's files. It has no version if the evidence is signed: then only the evidence identifies
+            the source. If it is vouched for, code of the source may be opened, too.
         open: Opens an artifact from a folder with its files, with the options of ``load``'s caller.
-        vouched: Whether code may be opened, also of the source: it was signed, or the user trusts it.
         stack: Closed when the learner is garbage-collected.
     """
 
-    folder: Path
-    version: VersionInfo | None
+    download: Download
     on_mismatch: OnMismatch
     open: Callable[[Artifact, Path], Learner]
-    vouched: bool
     stack: ExitStack
 
-    def load(self, artifact: Artifact, files: Path) -> Learner:
+    def load(self) -> Learner:
         """Open a winner and compare its outputs for the golden rows; if they differ, react as the caller chose.
 
         Raises:
             HoneError: ``winner-differs``, or as in ``Learner``.
             ImportError: A runtime is not installed.
         """
-        golden = self._read_golden()
+        artifact, files, golden = self.download.artifact, self.download.files, self.download.read_golden()
         if golden is None:
             return self.open(artifact, files)
         learner, difference = self._try(artifact, files, golden)
@@ -77,17 +73,6 @@ class Loading:
             stacklevel=4,
         )
         return learner
-
-    def _read_golden(self) -> Golden | None:
-        try:
-            return Golden.read(self.folder / EVIDENCE_FOLDER / GOLDEN)
-        except (OSError, ValueError) as error:
-            raise HoneError(
-                "model-corrupt",
-                f"The golden rows of {self.folder.name} cannot be read.",
-                why=describe_exception(error),
-                hint="Pull or download it again; if that does not help, publish it again.",
-            ) from error
 
     def _try(self, artifact: Artifact, files: Path, golden: Golden) -> tuple[Learner | None, str]:
         """Return the winner, or None if it cannot be opened here, and how its outputs differ from the stored ones."""
@@ -116,10 +101,11 @@ class Loading:
 
     def _find_source(self) -> tuple[str, str]:
         """Return the URI and the digest of the source, from the registry or else from the evidence."""
-        claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
+        claim: Any = json.loads(read_regular(self.download.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
         if base := claim.get("base"):
             raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has the merged model")
-        tags = self.version.tags if self.version is not None else {}
+        version = self.download.version
+        tags = version.tags if version is not None else {}
         return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
 
     def _open_source(self, uri: str, golden: Golden, digest: str) -> Learner:
@@ -127,7 +113,7 @@ class Loading:
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
         opener = list_parts()["openers"].load()  # above the learner: imported only when needed
-        if not self.vouched and Path(uri).exists():  # the URI may be untrusted
+        if not self.download.vouched and Path(uri).exists():  # the URI may be untrusted
             measure_tree(Path(uri))  # before a device, or a whole disk, is read
             if Path(uri).is_dir():
                 opener.read_source(Path(uri), golden.source)  # before a folder that is not a model is copied
@@ -135,7 +121,7 @@ class Loading:
         source = opener.write_source(pulled, files, golden.source)
         if source.digest != digest:
             raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest} instead of {digest}")
-        if not self.vouched:
+        if not self.download.vouched:
             refuse_code(source, files)
         return self.open(source, files)
 

@@ -1,0 +1,91 @@
+"""A winner as servers see it: a model with a name, a version, inputs and outputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Final
+
+from hone_runtime.learner.download import Download, fetch_winner
+from hone_runtime.learner.golden import Golden
+from hone_runtime.signing.policy import Policy
+from hone_runtime.values.artifact import Artifact
+from kedro_hone.serving.tensors import Tensor, describe_tensors
+
+_UNNAMED: Final = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedWinner:
+    """A published winner, downloaded and checked, with its interface for servers.
+
+    Attributes:
+        uri: The registry's URI with the version pinned; for a folder its path.
+        name: The model's name in a server: letters, digits, ``.``, ``_`` and ``-``.
+        version: The registry's version; ``1`` for a folder.
+        download: The files; they are removed when the context of ``pull_winner`` ends.
+        golden: The golden rows; None if the version has none.
+    """
+
+    uri: str
+    name: str
+    version: str
+    download: Download
+    golden: Golden | None
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    @property
+    def artifact(self) -> Artifact:
+        """The winner's artifact."""
+        return self.download.artifact
+
+    @property
+    def files(self) -> Path:
+        """The folder of the artifact's files."""
+        return self.download.files
+
+
+@contextmanager
+def pull_winner(
+    uri: str, *, name: str | None = None, verify: Policy | None = None, trusted: bool = False
+) -> Iterator[ServedWinner]:
+    """Download a winner, check its files, and remove them at the end.
+
+    Args:
+        uri: ``models:/digits@honed``, ``models:/digits/4``, or a folder with a published version.
+        name: The name in the server; by default the last part of the registry's.
+        verify: The required signer; None if no signature is required.
+        trusted: Whether the user trusts the author of an unsigned winner that is code.
+
+    Raises:
+        HoneError: ``serving-unsupported``, or as in ``hone_runtime.learner.download.fetch_winner``.
+    """
+    with ExitStack() as stack:
+        yield describe_winner(fetch_winner(uri, stack, verify=verify, trusted=trusted), uri, name=name)
+
+
+def describe_winner(download: Download, uri: str, *, name: str | None = None) -> ServedWinner:
+    """Return a downloaded winner with its interface for servers; the arguments are those of ``pull_winner``.
+
+    Raises:
+        HoneError: ``serving-unsupported``: a tensor's type does not exist in the protocol.
+    """
+    version, artifact = download.version, download.artifact
+    return ServedWinner(
+        uri=version.uri if version else uri,
+        name=name or make_server_name(download.name or PurePath(uri).name),
+        version=version.version if version else "1",
+        download=download,
+        golden=download.read_golden(),
+        inputs=describe_tensors(artifact.inputs),
+        outputs=describe_tensors(artifact.outputs),
+    )
+
+
+def make_server_name(name: str) -> str:
+    """Return a model's name for a server's URLs and folders, from its name in a registry or a path."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(name).name).strip("-.") or _UNNAMED

@@ -110,6 +110,23 @@ def make_gpt(**kwargs):
     return transformers.GPT2LMHeadModel(config).eval(), examples, {name: TEXT[name] for name in examples}
 
 
+def make_distilbert():
+    """Return a tiny encoder without token types, whose class ignores those of a tokenizer, with example and shapes."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.DistilBertConfig(
+        vocab_size=len(VOCABULARY), dim=32, hidden_dim=37, n_layers=2, n_heads=2, attn_implementation="eager"
+    )
+    text = make_text()
+    examples = {name: text[name] for name in ("input_ids", "attention_mask")}
+    return (
+        transformers.DistilBertForSequenceClassification(config).eval(),
+        examples,
+        {name: TEXT[name] for name in examples},
+    )
+
+
 def make_t5():
     """Return a tiny sequence-to-sequence model with its example and shapes."""
     import transformers

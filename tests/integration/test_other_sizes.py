@@ -148,7 +148,7 @@ def test_sizes_that_are_those_of_the_data_cost_nothing_more_and_a_probe_tries_ot
     assert bench.reference.cropped == {}
     found = bench.validate(bench.seal(short=-1))
     assert found.status is Status.DROPPED
-    assert found.reason.startswith("on a probe, steps of 2: y is as far from the source's as ")
+    assert found.reason.startswith("on a probe, steps of 2: y differs by ")
 
 
 @pytest.mark.parametrize("batch", [1, 16])

@@ -12,6 +12,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,11 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Arguments of Transformers models that a compiled model does not support, with the reason."""
+
+OF_TOKENIZERS: Final = frozenset(
+    {"length", "offset_mapping", "overflow_to_sample_mapping", "special_tokens_mask", "token_type_ids"}
+)
+"""What a tokenizer may return besides a model's inputs. Many classes accept any arguments, and ignore these."""
 
 
 def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
@@ -73,6 +79,7 @@ def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any
 def _make_lowering(artifact: Artifact, torch: Any) -> Callable[[dict[str, Any]], Arrays]:
     """Return a function that converts a caller's arguments into a session's feeds."""
     dtypes = {spec.name: getattr(torch, spec.dtype) for spec in artifact.inputs}
+    source = str(artifact.metadata["transformers"].get("class"))
     fill = _make_filling(artifact.inputs, artifact.metadata["transformers"].get("optional") or {})
     wanted, tensor_type = len(dtypes), torch.Tensor
 
@@ -81,7 +88,8 @@ def _make_lowering(artifact: Artifact, torch: Any) -> Callable[[dict[str, Any]],
         for name, value in kwargs.items():
             dtype = dtypes.get(name)
             if dtype is None:
-                _refuse(name, value, dtypes)
+                if not _is_ignored(name, source):
+                    _refuse(name, value, dtypes)
             elif type(value) is tensor_type and value.dtype is dtype and value.is_contiguous():
                 try:
                     feeds[name] = value.numpy()
@@ -218,6 +226,16 @@ def _make_filling(specs: tuple[TensorSpec, ...], optional: Mapping[str, Any]) ->
             feeds[spec.name] = array
 
     return fill
+
+
+@lru_cache(maxsize=_MOST_FILLED)
+def _is_ignored(name: str, source: str) -> bool:
+    """Return whether the class of this name ignores an argument that tokenizers return."""
+    forward = getattr(find_class(source), "forward", None) if name in OF_TOKENIZERS else None
+    if forward is None:
+        return False
+    known = inspect.signature(forward).parameters
+    return name not in known and any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
 
 
 def _refuse(name: str, value: Any, inputs: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ class Download:
         files: The folder of the artifact's files.
         version: The registry's description; None for a folder.
         name: The model's name in the registry, or in the version's own files; None if unknown.
-        vouched: Whether the caller trusts its author: code may be opened.
+        vouched: Whether code may be opened.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class Download:
 
 
 def fetch_winner(
-    uri_or_path: str, stack: ExitStack, *, verify: Policy | None = None, trusted: bool = False, digest: str = ""
+    uri_or_path: str, stack: ExitStack, *, verify: Policy | None, vouched: bool, digest: str = ""
 ) -> Download:
     """Download a winner if it is not in a folder, and check its files; nothing is opened.
 
@@ -70,7 +70,7 @@ def fetch_winner(
         uri_or_path: As in ``load``.
         stack: Removes the downloaded files when it is closed.
         verify: The required signer; None if no signature is required.
-        trusted: Whether the user trusts the author of unsigned code.
+        vouched: Whether code may be opened: the user requires a signature, or trusts the author.
         digest: The digest of the only accepted artifact; empty for any.
 
     Raises:
@@ -86,7 +86,6 @@ def fetch_winner(
     artifact, files = find_artifact(folder, uri_or_path, due=due, read=read)
     if digest not in {"", artifact.digest}:
         raise explain_other(uri_or_path, artifact.digest, digest)
-    vouched = verify is not None or trusted
     if not vouched:
         refuse_code(artifact, files)
     whole = version.tags.get(FILES) if version else None

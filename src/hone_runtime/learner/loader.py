@@ -102,7 +102,7 @@ def reopen(fields: dict[str, Any]) -> Learner:
 def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
     verify = origin.verify and _pin_keys(origin.verify)
     with ExitStack() as stack:
-        found = fetch_winner(asked, stack, verify=verify, trusted=vouched, digest=origin.digest)
+        found = fetch_winner(asked, stack, verify=verify, vouched=vouched, digest=origin.digest)
         loading = Loading(
             download=found if verify is None else replace(found, version=None),  # the evidence has its source's URI
             on_mismatch=origin.on_mismatch,

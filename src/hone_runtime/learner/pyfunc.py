@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hone_runtime.interfaces.tensors import bind, make_shape_check
+from hone_runtime.learner.download import Download
 from hone_runtime.learner.interfaces import check_text
 from hone_runtime.learner.manifest import read_artifact
 from hone_runtime.learner.mismatch import Loading
@@ -74,10 +75,8 @@ def _load_pyfunc(path: str) -> PyfuncModel | PyfuncEstimator:
     opened = partial(open_learner, interface=called)
     with ExitStack() as stack:
         # MLflow runs the loader named in ``MLmodel`` for any format: its caller trusts the version.
-        loading = Loading(
-            folder=files.parent, version=None, on_mismatch="fallback", open=opened, vouched=True, stack=stack
-        )
-        learner = loading.load(artifact, files)
+        found = Download(folder=files.parent, files=files, artifact=artifact, version=None, name=None, vouched=True)
+        learner = Loading(download=found, on_mismatch="fallback", open=opened, stack=stack).load()
         model = PyfuncEstimator(learner) if called == "sklearn" else PyfuncModel(learner)
         weakref.finalize(learner, stack.pop_all().close)
     return model

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hone_runtime.errors import HoneError
-from kedro_hone.core.stats.balanced import smallest_provable_balanced_drop
-from kedro_hone.core.stats.intervals import smallest_provable_drop
+from kedro_hone.core.stats.balanced import needed_balanced_rows, smallest_provable_balanced_drop
+from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.programs import list_programs
 from kedro_hone.programs.shared.positive import (
     BALANCED,
@@ -138,14 +139,43 @@ def find_provable(
         options: The program's options.
         confidence: The confidence of the interval.
     """
-    if classes and metric.removeprefix("neg_") == BALANCED:
+    if classes and is_balanced(metric):
         return smallest_provable_balanced_drop([*classes.values()], confidence)
-    counted, positive = rows, _find_positive(metric, classes, options)
+    return smallest_provable_drop(max(_count_rows(metric, classes, rows, options), 1), confidence)
+
+
+def count_needed(
+    metric: str, classes: Mapping[str, int] | None, limit: float, *, options: Mapping[str, Any], confidence: float
+) -> int:
+    """Return the number of rows that prove a limit if nothing is lost, and at least those that an interval needs.
+
+    Args:
+        metric: The metric, as in the recipe.
+        classes: The number of rows of each class in the data, for their shares; None if unknown.
+        limit: The largest drop.
+        options: The program's options.
+        confidence: The confidence of the interval.
+    """
+    rows = sum((classes or {}).values())
+    if classes and is_balanced(metric):
+        return max(needed_balanced_rows([count / rows for count in classes.values()], limit, confidence), UNITS)
+    share = max(_count_rows(metric, classes, rows, options), 1) / rows if rows else 1.0
+    return math.ceil(max(needed_rows(limit, confidence), UNITS) / share)
+
+
+def is_balanced(metric: str) -> bool:
+    """Return whether a metric is the balanced accuracy, whichever of its directions is better."""
+    return metric.removeprefix("neg_") == BALANCED
+
+
+def _count_rows(metric: str, classes: Mapping[str, int] | None, rows: int, options: Mapping[str, Any]) -> int:
+    """Return how many of the rows count for a metric: all of them, or those of the class that can spoil it."""
+    positive = _find_positive(metric, classes, options)
     if classes and positive is not None:
-        counted = classes.get(positive, 0)
-    elif classes and depends_on_classes(metric):
-        counted = count_units(min(classes.values()), len(classes))
-    return smallest_provable_drop(max(counted, 1), confidence)
+        return classes.get(positive, 0)
+    if classes and depends_on_classes(metric):
+        return count_units(min(classes.values()), len(classes))
+    return rows
 
 
 def _find_positive(metric: str, classes: Mapping[str, int] | None, options: Mapping[str, Any]) -> str | None:

@@ -44,7 +44,6 @@ from kedro_hone.derivation.splits import Division, describe, divide, round_up, w
 from kedro_hone.derivation.tables import read_table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.programs import call_program, copy_program, find_program, list_options, locate_program
-from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
@@ -225,7 +224,8 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
         finalists=asked.confirm.finalists,
         confidence=asked.gates.confidence,
         bounded=is_bounded(chosen.name, asked.program.metric),
-        balanced=None if asked.program.metric is None else asked.program.metric == BALANCED,
+        metric=asked.program.metric,
+        options=chosen.options,
     )
 
 

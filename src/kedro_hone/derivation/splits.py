@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from hone_runtime.errors import HoneError
 from hone_runtime.interfaces.texts import is_missing
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS
-from kedro_hone.core.stats.balanced import needed_balanced_rows
-from kedro_hone.core.stats.intervals import UNITS, needed_rows
+from kedro_hone.core.stats.intervals import UNITS
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.derivation.assignment import SPARE, IndivisibleError, assign
 from kedro_hone.derivation.fingerprints import encode_value, hash_rows
-from kedro_hone.derivation.metric import find_provable, find_rare
+from kedro_hone.derivation.metric import count_needed, find_provable, find_rare, is_balanced
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.derivation.units import unite
@@ -62,7 +62,8 @@ class Division:
         confidence: Of each finalist's interval, after sharing it among the finalists.
         bounded: Whether a row can lose at most 1, as if it is right or wrong.
         in_gate: The number of rows of each class in the gate split; None if the splits are not stratified.
-        balanced: Whether the metric counts each class the same, as if one is rare.
+        metric: The metric that the gate split is sized for.
+        options: The program's options.
     """
 
     table: Table
@@ -77,7 +78,8 @@ class Division:
     confidence: float
     bounded: bool
     in_gate: Mapping[str, int] | None = None
-    balanced: bool = False
+    metric: str = "accuracy"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def provable(self) -> float | None:
@@ -87,8 +89,8 @@ class Division:
         """
         if not self.bounded:
             return None
-        rows, metric = len(self.rows[GATE]), BALANCED if self.balanced else "accuracy"
-        return round_up(find_provable(metric, self.in_gate, rows, options={}, confidence=self.confidence))
+        rows, options = len(self.rows[GATE]), self.options
+        return round_up(find_provable(self.metric, self.in_gate, rows, options=options, confidence=self.confidence))
 
     @property
     def is_provable(self) -> bool:
@@ -100,7 +102,8 @@ class Division:
         """The number of rows that the table needs to prove the limit; None without a limit or for unbounded scores."""
         if self.limit is None or not self.bounded:
             return None
-        return math.ceil(_count_needed(self.limit, self.confidence, self.classes if self.balanced else None) / _GATE)
+        options, level = self.options, self.confidence
+        return math.ceil(count_needed(self.metric, self.classes, self.limit, options=options, confidence=level) / _GATE)
 
 
 def divide(
@@ -114,7 +117,8 @@ def divide(
     finalists: int = 3,
     confidence: float = 0.95,
     bounded: bool = True,
-    balanced: bool | None = False,
+    metric: str | None = "accuracy",
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Division:
     """Divide the rows of a table into calibration, search and gate.
 
@@ -132,7 +136,8 @@ def divide(
         finalists: The number of finalists of the confirmation, which share the confidence.
         confidence: The confidence of all finalists together.
         bounded: Whether a row can lose at most 1.
-        balanced: Whether the metric counts each class the same; None if it does where a class is rare.
+        metric: The metric of the gate; None for the accuracy, or the balanced accuracy where a class is rare.
+        options: The program's options, such as the positive class of the metric.
 
     Raises:
         HoneError: ``column-unknown``, ``target-unusable`` or ``data-indivisible``.
@@ -151,10 +156,12 @@ def divide(
     units = unite(hashes, None if grouped is None else table.columns[grouped])
     level = share_confidence(confidence, finalists=finalists)
     classes_of = None if labels is None else count_classes(labels)
-    if balanced is None:
-        balanced = bounded and classes_of is not None and find_rare(classes_of) is not None
-    needed = _count_needed((limit if bounded else None) or _LIMIT, level, classes_of if balanced else None)
-    wanted = _size_splits(table.rows, most=needed * (_LEEWAY_RARE if balanced else _LEEWAY))
+    if metric is None:
+        rare = bounded and classes_of is not None and find_rare(classes_of) is not None
+        metric = BALANCED if rare else "accuracy"
+    most = (limit if bounded else None) or _LIMIT
+    needed = count_needed(metric, classes_of, most, options=options, confidence=level)
+    wanted = _size_splits(table.rows, most=needed * (_LEEWAY_RARE if is_balanced(metric) else _LEEWAY))
     try:
         rows = assign(units, labels, wanted)
     except IndivisibleError as error:
@@ -177,7 +184,8 @@ def divide(
         confidence=level,
         bounded=bounded,
         in_gate=None if labels is None else count_classes([labels[row] for row in gate]),
-        balanced=balanced,
+        metric=metric,
+        options=options,
     )
 
 
@@ -240,14 +248,6 @@ def _pick_independent(
             taken[row] = None
             seen |= keys
     return tuple(sorted(taken))
-
-
-def _count_needed(limit: float, confidence: float, classes: Mapping[str, int] | None) -> int:
-    """Return the number of gate rows that prove a limit if nothing is lost; with ``classes`` each counts the same."""
-    if not classes:
-        return max(needed_rows(limit, confidence), UNITS)
-    rows = sum(classes.values())
-    return max(needed_balanced_rows([count / rows for count in classes.values()], limit, confidence), UNITS)
 
 
 def _size_splits(rows: int, *, most: int) -> dict[str, int]:

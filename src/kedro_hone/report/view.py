@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from hone_runtime.contract.catalogue import read_catalogue
@@ -184,8 +185,9 @@ class View:
             policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'
             what = "publisher.pem is the public key of the signer" if by_key else "identity and issuer are the signer's"
             option, call = f", verify=kedro_hone.Policy({policy})", f"# {what}\n{call}"
+        note = "" if ":" in place or Path(place).is_absolute() else "  # a path from the project's folder"
         # A JSON string is also a Python string.
-        return f"import kedro_hone\nmodel = kedro_hone.load({json.dumps(place)}{option})\n{call}"
+        return f"import kedro_hone\nmodel = kedro_hone.load({json.dumps(place)}{option}){note}\n{call}"
 
     @cached_property
     def times(self) -> tuple[Time, ...]:

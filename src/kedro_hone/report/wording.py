@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from hone_runtime.contract.catalogue import read_catalogue
@@ -193,16 +193,36 @@ def _describe_route(route: tuple[str, ...]) -> str:
 def _find_precision(route: tuple[str, ...]) -> str:
     """Return the lowest precision that an adaptor of a route introduces; that of the model if there is none.
 
-    A runtime for fp32 and int8 computes in the precision of the graph.
+    A runtime for fp32 and int8 computes in the precision of the graph. Where only the weights are stored in fewer bits,
+    the precision of the arithmetic is named as well.
     """
-    adaptors, found = read_catalogue().adaptors, list[str]()
-    for name in route:
-        adaptor = adaptors.get(name)
-        if adaptor is None:
-            found += _PRECISIONS.findall(name)
-        elif Precision.FP32 not in adaptor.precisions or adaptor.stage is Stage.COMPRESS:
-            found += [one.value for one in adaptor.precisions - {Precision.FP32}]
-    return min(found, key=[*_BITS].index) if found else Precision.FP32.value
+    weights = [name for name in route if name.endswith("-weights")]
+    stored = _choose_lowest([precision for name in weights for precision in _list_precisions(name)])
+    computed = _choose_lowest([one for name in route if name not in weights for one in _list_precisions(name)])
+    return f"{stored} weights and {computed}" if weights else computed
+
+
+def _list_precisions(name: str) -> list[str]:
+    """Return the precisions that an adaptor introduces."""
+    adaptor = read_catalogue().adaptors.get(name)
+    if adaptor is None:
+        return _PRECISIONS.findall(name)
+    changes = Precision.FP32 not in adaptor.precisions or adaptor.stage is Stage.COMPRESS
+    return [one.value for one in adaptor.precisions - {Precision.FP32}] if changes else []
+
+
+def _choose_lowest(precisions: list[str]) -> str:
+    return min(precisions, key=_BITS.index) if precisions else Precision.FP32.value
+
+
+def mark_origin(confirmed: Container[str], identifier: str) -> str:
+    """Return where a candidate's speed-up is from, to be read after it; empty if none of the run was confirmed.
+
+    The race's estimates are on another scale: in it, many models share the memory and the caches.
+    """
+    if not confirmed:
+        return ""
+    return ", confirmed" if identifier in confirmed else " in the race"
 
 
 def format_quality(candidate: CandidateRecord) -> str:

@@ -114,7 +114,8 @@ class Schedule:
     def _end_search(self) -> None:
         times = 1 / LEAST_SPEED
         self._catalog.load("run").end_search(
-            f"{self._find_rival()} is valid and usually more than {times:g} times as fast; `budget: thorough` tries it"
+            f"{self._find_rival()} is valid and usually more than {times:g} times as fast as this one; "
+            "`hone.budget: thorough` tries it"
         )
 
     @cached_property

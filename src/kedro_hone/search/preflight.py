@@ -21,13 +21,13 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
-from kedro_hone.programs.shared.positive import BALANCED
+from kedro_hone.programs.shared.positive import BALANCED, count_units, depends_on_classes
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
 
 logger = open_logger(__name__)
 
-VERSION = 2
+VERSION = 3
 """Increased if a check's result may differ; part of its key in the store."""
 
 
@@ -110,8 +110,13 @@ def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFold
         check_provable(found.rows, recipe)
     limits = {asked.metric: (recipe.gates.drop, "drop")}
     limits |= {name: (limit, f"drops.{name}") for name, limit in recipe.gates.drops.items()}
-    if found.classes and BALANCED in limits:
-        _check_classes(found.classes, recipe, *limits[BALANCED])
+    for name, (limit, key) in limits.items() if found.classes else ():
+        if name and name.removeprefix("neg_") == BALANCED:
+            _check_classes(found.classes, recipe, limit, key)
+        elif name and depends_on_classes(name):
+            counted = count_units(min(found.classes), len(found.classes))
+            other = name if name in recipe.gates.drops else None
+            check_provable(counted, recipe, other=other, of=" of the rarest class")
 
 
 def _check_classes(sizes: tuple[int, ...], recipe: Recipe, limit: float, key: str) -> None:
@@ -140,7 +145,9 @@ def _check_published(target: Target, recipe: Recipe) -> None:
         )
 
 
-def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, other: str | None = None) -> None:
+def check_provable(
+    rows: int, recipe: Recipe, *, score: Score | None = None, other: str | None = None, of: str = ""
+) -> None:
     """Refuse rows that cannot prove the limit even if nothing is lost; warn if they probably cannot.
 
     Args:
@@ -149,6 +156,7 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
         score: The source's score on the search split, with the metric's span, which is also used for the gate split.
             The span is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
         other: The metric's name in ``gates.drops``, to check that limit instead.
+        of: Which rows count, after the word rows; empty for all of them.
 
     Raises:
         HoneError: ``gate-unprovable``, with the number of rows needed.
@@ -169,10 +177,10 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     what = f"prove a drop under {limit:g}{suffix}, even if nothing is lost."
     why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
     needed = max(least, needed_rows(max(limit / span, sys.float_info.epsilon), confidence))
-    hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."
+    hint = f"Use at least {needed} rows{of}, or set hone.gates.{key} above {bound}."
     certain = score is None or by_rows or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
     if certain and share >= limit:
-        raise HoneError("gate-unprovable", f"{rows} gate rows cannot {what}", why=why, hint=hint)
+        raise HoneError("gate-unprovable", f"{rows} gate rows{of} cannot {what}", why=why, hint=hint)
     logger.warning("warning   %d gate rows probably cannot %s %s %s", rows, what, why, hint)
 
 

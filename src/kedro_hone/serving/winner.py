@@ -65,7 +65,8 @@ def pull_winner(
         HoneError: ``serving-unsupported``, or as in ``hone_runtime.learner.download.fetch_winner``.
     """
     with ExitStack() as stack:
-        yield describe_winner(fetch_winner(uri, stack, verify=verify, trusted=trusted), uri, name=name)
+        vouched = verify is not None or trusted
+        yield describe_winner(fetch_winner(uri, stack, verify=verify, vouched=vouched), uri, name=name)
 
 
 def describe_winner(download: Download, uri: str, *, name: str | None = None) -> ServedWinner:

@@ -214,6 +214,20 @@ def test_a_classifier_of_images(seal_once):
         check(learner(pixels), source(pixels))
 
 
+def test_what_its_tokenizer_returns_and_the_source_ignores_is_ignored(seal_once):
+    source, learner = seal_once(tiny.make_distilbert, "text-classification")
+    tokenizer = tiny.make_tokenizer(model_max_length=64)
+    given = tokenizer(TEXTS, padding=True, return_tensors="pt", return_special_tokens_mask=True)
+    assert {"token_type_ids", "special_tokens_mask"} <= given.keys()
+    check(learner(**given), source(**given))
+    pipes = [transformers.pipeline("text-classification", model=m, tokenizer=tokenizer) for m in (learner, source)]
+    compare(*(pipe(TEXTS) for pipe in pipes))
+    with pytest.raises(TypeError, match="the model has no input frobnicate"):
+        learner(**given, frobnicate=IDS)
+    with pytest.raises(ValueError, match="position_ids is not supported"):
+        learner(**given, position_ids=IDS)
+
+
 def test_a_recognizer_of_speech(seal_once, tmp_path):
     source, learner = seal_once(tiny.make_ctc, "automatic-speech-recognition", optional={})
     sound = torch.randn(2, 1500)

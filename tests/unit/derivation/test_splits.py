@@ -331,13 +331,13 @@ def test_the_gate_has_one_row_of_each_group(make_table):
 def test_with_a_rare_class_its_rows_decide_what_the_gate_can_prove(make_table):
     table = make_table([{"x": row, "y": "fraud" if row % 33 == 0 else "legit"} for row in range(6000)])
     even = divide(table, target="y")
-    division = divide(table, target="y", balanced=None)
-    assert (division.balanced, even.balanced) == (True, False)
+    division = divide(table, target="y", metric=None)
+    assert (division.metric, even.metric) == ("balanced_accuracy", "accuracy")
     assert division.in_gate["fraud"] == pytest.approx(0.6 * 6000 / 33, abs=2)
     assert sum(division.in_gate.values()) == len(division.rows["gate"])
     assert division.provable > 10 * even.provable
     assert division.needed is None
-    small = divide(table, target="y", balanced=None, limit=0.01)
+    small = divide(table, target="y", metric=None, limit=0.01)
     assert not small.is_provable
     assert small.needed > 6000
 
@@ -345,12 +345,28 @@ def test_with_a_rare_class_its_rows_decide_what_the_gate_can_prove(make_table):
 def test_the_gate_is_larger_if_a_class_is_rare(make_table):
     table = make_table([{"x": row, "y": row % 50 == 0} for row in range(40_000)])
     common = divide(table, target="y", limit=0.02)
-    rare = divide(table, target="y", limit=0.02, balanced=None)
+    rare = divide(table, target="y", limit=0.02, metric=None)
     assert len(common.rows["gate"]) == 20 * needed_rows(0.02, share_confidence(0.95, finalists=3))
     assert len(rare.rows["gate"]) > 3 * len(common.rows["gate"])
     assert rare.is_provable
 
 
+@pytest.mark.parametrize(
+    ("metric", "options"), [("recall", {"positive": "True"}), ("f1", {"positive": "True"}), ("roc_auc", {})]
+)
+def test_the_gate_is_sized_by_the_rows_that_count_for_a_named_metric(make_table, metric, options):
+    table = make_table([{"x": row, "y": row % 50 == 0} for row in range(40_000)])
+    common = divide(table, target="y", limit=0.02)
+    named = divide(table, target="y", limit=0.02, metric=metric, options=options)
+    assert len(named.rows["gate"]) > 10 * len(common.rows["gate"])
+    assert named.provable == pytest.approx(smallest_provable_drop(named.in_gate["True"], named.confidence), rel=0.01)
+    assert named.is_provable
+    small = make_table([{"x": row, "y": row % 50 == 0} for row in range(2_000)])
+    division = divide(small, target="y", limit=0.02, metric=metric, options=options)
+    assert not division.is_provable
+    assert division.needed > 5 * 2_000
+
+
 def test_no_metric_of_classes_is_derived_where_none_is_rare(make_table):
     table = make_table([{"x": row, "y": row % 5} for row in range(600)])
-    assert not divide(table, target="y", balanced=None).balanced
+    assert divide(table, target="y", metric=None).metric == "accuracy"

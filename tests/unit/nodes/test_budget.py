@@ -41,7 +41,7 @@ def test_where_a_faster_candidate_ended_the_search_no_number_of_seconds_tries_mo
 
 
 def test_what_was_left_out_by_expectation_is_not_called_a_spent_budget(run):
-    end = "a is valid and usually more than 2 times as fast; `budget: thorough` tries it"
+    end = "a is valid and usually more than 2 times as fast as this one; `hone.budget: thorough` tries it"
     run.end_search(end)
     result = race(validated=[BUDGET] * 2)
     slower = result.validations[0].model_copy(update={"reason": f"x: {end}"})

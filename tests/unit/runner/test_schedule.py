@@ -118,7 +118,7 @@ def test_where_a_rival_is_valid_and_nothing_else_is_left_the_search_ends(make_sc
         judge(schedule, catalog, name)
     assert run.read_end() == ""
     assert list_names(schedule.sort([compile_in(name) for name in SLOW], idle=True)) == [*SLOW[::-1]]
-    said = f"{SESSION} is valid and usually more than 2 times as fast; `budget: thorough` tries it"
+    said = f"{SESSION} is valid and usually more than 2 times as fast as this one; `hone.budget: thorough` tries it"
     assert run.read_end() == said
 
 

@@ -31,20 +31,21 @@ def check(job: Job) -> dict[str, Any]:
     """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
     Returns the ``metric``'s name, and how many ``rows`` of the split can be right or wrong; None if the program does
-    not count them. If a metric counts each class the same, it also returns the number of rows of each of the
-    ``classes``. The job's other ``metrics`` (names) are found, too.
+    not count them. If a metric depends on each class, it also returns the number of rows of each of the ``classes``.
+    The job's other ``metrics`` (names) are found, too.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
     others = job["options"].get("metrics", ())
     found = [metric, *(metrics.find_metric({**job["options"], "metric": other}, program, options) for other in others)]
     counts = hasattr(program, "count_rows") and metric.name == program.METRIC
-    balanced = hasattr(program, "count_classes") and any(one.strata is not None for one in found)
-    data = formats.read_arrays(Path(job["options"]["gate"])) if counts or balanced else {}
+    by_class = any(one.strata is not None or one.units is not None for one in found)
+    by_class = by_class and hasattr(program, "count_classes")
+    data = formats.read_arrays(Path(job["options"]["gate"])) if counts or by_class else {}
     return {
         "metric": metric.name,
         "rows": program.count_rows(data, options) if counts else None,
-        "classes": program.count_classes(data, options) if balanced else [],
+        "classes": program.count_classes(data, options) if by_class else [],
     }
 
 

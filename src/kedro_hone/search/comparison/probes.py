@@ -30,7 +30,7 @@ BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 32), (32, 53), (53, 61
 _ALONE: Final = 8
 """This many inputs of a kind have separate probes; the others share one."""
 
-NOTHING: Final = "no place"
+NOTHING: Final = "only zeros"
 _OF_TOKENS: Final = "attention_mask"
 """A tokenizer marks at least one token, so no text leads to a row without any."""
 
@@ -123,7 +123,7 @@ def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     for what, kept in (
         ("left padding", range(third, length)),
         ("a hole", [*range(third), *range(2 * third, length)]),
-        ("one place", [0]),
+        ("a single one", [0]),
         (NOTHING, []),
     ):
         made = np.zeros_like(rows)

@@ -33,6 +33,7 @@ LEAST_ERROR, LARGEST_ERROR = 0.35, 0.7
 """The bounds of that limit, relative to the length of the source's outputs: zeros have a distance of 1, unrelated
 outputs 1.4."""
 
+_UNUSUAL: Final = " (rows that no tokenizer makes)"
 _TIED: Final = ". All its rows are the same, and no other number differs: of equal scores any may be the largest"
 
 MOST_LIMITS: Final = 3
@@ -166,7 +167,7 @@ class Probing:
                 reason = next(iter(reasons))
                 if not probe.lenient and not tied:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{self._suggest(probe)}", limits=())
-                limits.append(f"on {probe.name}, {reason}{_TIED if tied else ''}")
+                limits.append(f"on {probe.name}{_UNUSUAL if probe.lenient else ''}, {reason}{_TIED if tied else ''}")
         more = len(limits) - MOST_LIMITS
         remainder = [f"and on {more} more probes"] if more > 0 else []
         ranges = self._context.recipe.model.ranges.items()
@@ -201,8 +202,8 @@ class Probing:
             own = usual[one.output].distance if one.discrete else usual[one.output].usual
             allowed = min(max(OWN_ERRORS * own, LEAST_ERROR), LARGEST_ERROR)
             if one.rows and one.distance > allowed:
-                far = f"{'are' if one.output.endswith('s') else 'is'} as far from the source's as {one.distance:.3g}"
-                reason = f"{one.output} {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
+                far = f"differ{'' if one.output.endswith('s') else 's'} by {one.distance:.3g} of the output's scale"
+                reason = f"{one.output} {far}, and {allowed:.3g} is allowed by the error on the splits; {one.example}"
                 reasons[reason] = one.discrete
         return reasons
 

@@ -44,6 +44,8 @@ def plan_trials(
 ) -> list[Trial]:
     """Return the batch sizes of the recipe, and an odd one, on the uncut rows; then the shapes that cut them.
 
+    A candidate that was compiled for the shapes takes uncut rows only in the batches of shapes that do not cut them.
+
     Args:
         artifact: The candidate's.
         reference: The source's outputs.
@@ -58,6 +60,8 @@ def plan_trials(
         raise explain_outdated("reference", "version of kedro-hone")
     tree = context.store.locate_tree(reference.digest)
     batches = {shape.name: shape.batch for shape in context.recipe.all_shapes}
+    if artifact.static_shapes:
+        batches = {name: batch for name, batch in batches.items() if name not in rows} or batches
     if not artifact.static_shapes and not has_fixed_batch(context.source):
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
     feeds = context.locate(context.samples.splits[SEARCH].feeds)

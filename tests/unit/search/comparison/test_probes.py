@@ -33,8 +33,8 @@ def test_a_mask_is_tried_with_left_padding_holes_and_nothing():
     assert masks == {
         "attention_mask with left padding": [0] * 4 + [1] * 8,
         "attention_mask with a hole": [1] * 4 + [0] * 4 + [1] * 4,
-        "attention_mask with one place": [1] + [0] * 11,
-        "attention_mask with no place": [0] * 12,
+        "attention_mask with a single one": [1] + [0] * 11,
+        "attention_mask with only zeros": [0] * 12,
     }
     assert not any(found[name].extreme for name in masks)
     assert all((found[name].feeds["input_ids"] == IDS[1][:ROWS]).all() for name in masks)

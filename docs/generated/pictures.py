@@ -120,7 +120,7 @@ def make_service() -> str:
 
 PICTURES: Final = {
     "report.png": Picture(make_report, 1100, 1300),
-    "service.png": Picture(make_service, 1100, 980),
+    "service.png": Picture(make_service, 1100, 1000),
     "comment.png": Picture(make_comment, 900, 1020),
 }
 """The pictures, by their file's name."""

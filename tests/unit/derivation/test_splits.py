@@ -358,7 +358,7 @@ def test_the_gate_is_sized_by_the_rows_that_count_for_a_named_metric(make_table,
     table = make_table([{"x": row, "y": row % 50 == 0} for row in range(40_000)])
     common = divide(table, target="y", limit=0.02)
     named = divide(table, target="y", limit=0.02, metric=metric, options=options)
-    assert len(named.rows["gate"]) > 10 * len(common.rows["gate"])
+    assert len(named.rows["gate"]) > 4 * len(common.rows["gate"])
     assert named.provable == pytest.approx(smallest_provable_drop(named.in_gate["True"], named.confidence), rel=0.01)
     assert named.is_provable
     small = make_table([{"x": row, "y": row % 50 == 0} for row in range(2_000)])

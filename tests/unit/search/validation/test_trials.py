@@ -18,7 +18,10 @@ def test_a_compiled_candidate_gets_uncut_rows_only_in_the_batches_of_shapes_that
     context, tmp_path, monkeypatch, static, batches
 ):
     monkeypatch.setattr(type(context.store), "locate_tree", lambda *_: tmp_path)
+    monkeypatch.setattr(type(context), "locate", lambda *_: tmp_path / "whole.npz")
     context = replace(context, recipe=context.recipe.model_copy(update={"shapes": SHAPES}))
+    splits = {"search": context.samples.splits["calibration"]}
+    context = replace(context, samples=context.samples.model_copy(update={"splits": splits}))
     shapes = tuple(Shape(name=name, sizes=sizes) for name, sizes in SHAPES.items()) if static else ()
     artifact = context.source.model_copy(update={"static_shapes": shapes})
     reference = Reference(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -93,8 +93,8 @@ class CompileOptions(Options):
     """Whether to compile the graph again for each of the recipe's shapes, which is faster for small shapes; other
     shapes run in the dynamic graph. Each copy needs the memory of the weights again, so this is not done above 128
     MiB."""
-    streams: int | Literal["auto"] | None = Field(
-        default=None, ge=1, le=MOST_STREAMS, exclude_if=lambda value: value is None
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)] | Literal["auto"] | None = Field(
+        default=None, exclude_if=lambda value: value is None
     )
     """How many calls are computed at once, each with an equal share of the threads: one for each thread at most.
     ``auto`` lets OpenVINO choose by its hint for throughput. None: one call at a time, with all threads."""

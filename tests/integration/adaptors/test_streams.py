@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
-from test_litert import RECORDED
-from test_litert import SHAPES as RECORDED_SHAPES
-from test_litert import SPECS as RECORDED_SPECS
-from test_openvino import convert
 
 from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
@@ -18,6 +15,11 @@ from kedro_hone.adaptors.openvino import adaptor as openvino
 pytestmark = pytest.mark.toolchain
 
 CALLERS = 5
+RECORDED = Path(__file__).parents[2] / "toolchains" / "litert" / "digits"
+SPECS = {
+    "inputs": [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}],
+    "outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}],
+}
 SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64)]
 COMPILED = {"metadata": {"compiled_shapes": [shape["sizes"] for shape in SHAPES]}}
 
@@ -44,7 +46,7 @@ def list_options(module, name):
 @pytest.mark.parametrize("noted", [{}, COMPILED])
 def test_openvino(make_bench, digits_onnx, digits_samples, noted):
     bench = make_bench(openvino)
-    path = convert(bench, digits_onnx)
+    _, path = bench.transform("openvino.ir", digits_onnx, form="onnx", described=SPECS)
     several, plain = list_options(openvino, "openvino.f32")
     assert plain == {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     assert [{**one} for one in several] == [
@@ -58,6 +60,7 @@ def test_openvino(make_bench, digits_onnx, digits_samples, noted):
 
 @pytest.mark.parametrize("noted", [{}, COMPILED])
 def test_onnxruntime(make_bench, digits_onnx, digits_samples, noted):
+    bench = make_bench(onnxruntime)
     several, plain = list_options(onnxruntime, "onnxruntime.session")
     assert (several, plain) == (
         [{"graph_optimization": "disabled", "streams": CALLERS}],
@@ -66,7 +69,7 @@ def test_onnxruntime(make_bench, digits_onnx, digits_samples, noted):
     for streams in (2, CALLERS):  # with four threads two each, and one each in a session for all
         options = {**several[0], "streams": streams}
         assert onnxruntime.TOOLCHAIN.find_bad_option(options) is None
-        check(make_bench(onnxruntime), digits_onnx, "onnx", digits_samples, options=options, plain=plain, **noted)
+        check(bench, digits_onnx, "onnx", digits_samples, options=options, plain=plain, **noted)
 
 
 def test_litert(make_bench, environments, digits_samples, tmp_path):
@@ -75,7 +78,7 @@ def test_litert(make_bench, environments, digits_samples, tmp_path):
     path = shutil.copytree(RECORDED, tmp_path / "recorded")
     several, plain = list_options(litert, "litert.xnnpack")
     assert (several, plain) == ([{"streams": CALLERS}], {})
-    job = {"described": RECORDED_SPECS, "static_shapes": RECORDED_SHAPES}
+    job = {"described": SPECS, "static_shapes": SHAPES}
     check(bench, path, "tflite", digits_samples, options=several[0], plain=plain, **job)
 
 

@@ -63,7 +63,12 @@ def list_settings(onnx: Path, xml: Path, *, threads: int, clients: int) -> dict[
 def ask_for_throughput(model: Model, given: argparse.Namespace) -> None:
     """Write the clients and the objective into the project's local recipe."""
     shapes = {shape: {**sizes, "clients": given.clients} for shape, sizes in model.shapes.items()}
-    local = {"threads": given.threads, "shapes": shapes, "race": {"objective": "throughput"}}
+    local = {
+        "threads": given.threads,
+        "shapes": shapes,
+        "race": {"objective": "throughput"},
+        "gates": {"other_load": given.load},
+    }
     (model.project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": local}))
 
 
@@ -110,6 +115,7 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--budget", default="default", help="of the search")
+    parser.add_argument("--load", type=float, default=0.25, help="the share of the cores that others may take")
     parser.add_argument("--keep", action="store_true", help="search nothing where a search has ended in the folder")
     parser.add_argument("--folder", type=Path, help="where the projects are kept for the next time")
     given = parser.parse_args()

@@ -67,7 +67,7 @@ def build(model: Model, *, modern: bool) -> dict[str, Order]:
             orders[f"ONNX Runtime, {name}"] = {"path": _make(model.files / file, make)}
         except ValueError as error:  # such as entropy, of an input that is always the same
             print(f"ONNX Runtime, {name}, cannot be built: {error}", flush=True)
-    plain = _make(model.files / "plain.xml", lambda path: _convert(onnx, path))
+    plain = _make(model.files / "plain.xml", lambda path: convert(onnx, path))
     weights = _make(model.files / "weights.xml", lambda path: _compress(plain, path))
     mixed = _make(
         model.files / f"mixed{bits}.xml", lambda path: _calibrate(model, plain, path, preset="MIXED", seven=not modern)
@@ -158,7 +158,8 @@ def _quantize_static(
     prepared.unlink()
 
 
-def _convert(source: Path, path: Path) -> None:
+def convert(source: Path, path: Path) -> None:
+    """Write an ONNX file as OpenVINO's IR, in fp32."""
     import openvino as ov  # noqa: PLC0415 - slow to import
 
     ov.save_model(ov.convert_model(source), path, compress_to_fp16=False)

@@ -42,7 +42,7 @@ def compose(*, context: RunContext, result: RaceResult) -> Outcome:
     lasted = [one for one in result.standings if one.id in artifacts and one.status in RACED]
     chosen = _choose(best, lasted, artifacts)
     inputs = [spec.model_dump(mode="json") for spec in artifacts[best.id].inputs]
-    keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in context.recipe.shapes.items()}
+    keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in context.recipe.sizes.items()}
     if None in keys.values() or len(set(keys.values())) < len(keys):
         return refuse(reason="the shapes of the inputs do not distinguish the recipe's shapes")
     if set(chosen.values()) == {best.id}:
@@ -95,7 +95,7 @@ def _name_tensors(artifact: Artifact) -> tuple[tuple[str, str], ...]:
 
 
 def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], context: RunContext) -> Artifact:
-    first, shapes = next(iter(parts.values())), context.recipe.shapes
+    first, shapes = next(iter(parts.values())), context.recipe.sizes
     noted = [
         Part(
             candidate=name,

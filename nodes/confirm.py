@@ -50,7 +50,7 @@ from kedro_hone.search.plan.confirmation import (
 from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
 from kedro_hone.search.race.operators import count_operators
 from kedro_hone.search.race.timings import SOURCE, Timings
-from kedro_hone.search.verdict.verdict import can_win, list_limits
+from kedro_hone.search.verdict.verdict import can_win, list_limits, misses_tail
 
 logger = open_logger(__name__)
 
@@ -62,7 +62,9 @@ def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
     """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
     validated = result.validated
     measured = [one.id for one in result.standings if one.status is Status.MEASURED]
-    measured.sort(key=lambda name: not can_win(validated[name], context.recipe.gates))  # others displace no finalist
+    # Those that cannot win displace no finalist.
+    slow = {one.id for one in result.standings if misses_tail(one.latency, context.recipe.all_gates)}
+    measured.sort(key=lambda name: name in slow or not can_win(validated[name], context.recipe.gates))
     names = measured[: context.recipe.confirm.finalists]
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice
@@ -132,8 +134,9 @@ class Launches:
             threshold=recipe.gates.speedup,
             confidence=self._confidence,
             looks=recipe.confirm.looks,
-            objective=recipe.race.objective,
+            objective=recipe.goal.objective,
             weights=recipe.race.weights or None,
+            shapes=recipe.goal.shapes,
         )
         order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
         running, until = [*self._artifacts], plan.looks[0]
@@ -182,8 +185,9 @@ class Launches:
         recipe = self._context.recipe
         ranked = rank_finalists(
             {name: self._ratios[name] for name in self._artifacts if name in self._ratios},
-            objective=recipe.race.objective,
+            objective=recipe.goal.objective,
             weights=recipe.race.weights or None,
+            shapes=recipe.goal.shapes,
             confidence=recipe.gates.confidence,
             losses=self._losses,
         )

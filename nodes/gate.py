@@ -75,7 +75,7 @@ def gate(
             noise=context.locate_noise(reference),
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
-        results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
+        results = GateResults(gates=recipe.all_gates, source=itself, score=scorer.score)
         catalogue = read_catalogue()  # current: the licence in the validation may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")

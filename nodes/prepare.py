@@ -16,6 +16,7 @@ from hone_runtime.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, S
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, copy_program, digest_programs, find_program, locate_program
+from kedro_hone.recipe.clients import CLIENTS
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.comparison.arrays import is_drawn, open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import crop
@@ -45,7 +46,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
         {name: file.content for name, file in files.items()},
         *drawn,
         *specs,
-        recipe.shapes,
+        recipe.sizes,  # clients call with the same rows
         recipe.calibration_rows,
     ]
     digest = digest_json(["samples", VERSION, *code, *rows])
@@ -149,6 +150,13 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
     arrays = read_arrays(feeds)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     (folder / "shapes").mkdir()
+    if CLIENTS in known and max(recipe.clients.values()) > 1:
+        raise HoneError(
+            "recipe-invalid",
+            f"The model has a dimension that is named {CLIENTS}.",
+            why="In a shape of the recipe, that is the number of clients that call at once.",
+            hint="Rename the dimension in the model.",
+        )
     for shape in recipe.all_shapes:
         if unknown := sorted(shape.sizes.keys() - known - {"batch"}):
             near = suggest(unknown[0], known | {"batch"})

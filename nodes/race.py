@@ -33,7 +33,7 @@ from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
 from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
 from kedro_hone.search.race.timings import SOURCE, Timings
 from kedro_hone.search.validation.validation import validate_until_valid
-from kedro_hone.search.verdict.verdict import can_win
+from kedro_hone.search.verdict.verdict import can_win, misses_tail
 
 logger = open_logger(__name__)
 
@@ -141,7 +141,7 @@ class Race:
     def _launch(self, artifacts: Mapping[str, Artifact], workers: ExitStack) -> None:
         burst_ms = self._recipe.race.burst_ms
         self._running |= start_contestants(
-            artifacts, self._context, burst_ms=burst_ms, timings=self.timings, stack=workers
+            artifacts, self._context, burst_ms=burst_ms, timings=self.timings, stack=workers, compares=True
         )
         self._drop_failed("when it was launched for the race")
 
@@ -175,7 +175,7 @@ class Race:
             self._drop_slow()
             best = {"best": self._describe_best()}
             logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1, extra=best)
-            rivals = self._running.keys() - {SOURCE} - self._unable
+            rivals = self._running.keys() - {SOURCE} - self._find_unable()
             decided = len(rivals) <= finalists or rounds >= limits.rounds
             if self._find_end():
                 break
@@ -203,8 +203,9 @@ class Race:
     def _drop_slow(self) -> None:
         """Drop candidates that are too slow; one that cannot win does not cause others to be dropped."""
         objectives, finalists = self._find_objectives(), self._recipe.confirm.finalists
-        able = {name: one for name, one in objectives.items() if name not in self._unable}
-        for rivals, group in ((able, {*able}), (objectives, self._unable)):
+        unable = self._find_unable()
+        able = {name: one for name, one in objectives.items() if name not in unable}
+        for rivals, group in ((able, {*able}), (objectives, unable)):
             best = max((interval.estimate for interval in rivals.values()), default=1.0)
             for name in sorted(find_dropped(rivals, keep=finalists) & group):
                 rounds, mine = len(self.timings.select(name)), objectives[name].estimate
@@ -214,14 +215,23 @@ class Race:
 
     def _drop_slowest(self) -> None:
         """Before the next heat, retain only as many as can be confirmed."""
-        objectives = self._find_objectives()
-        ranked = sorted(objectives.keys() - self._unable, key=lambda name: (-objectives[name].estimate, name))
-        for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & self._unable)]:
+        objectives, unable = self._find_objectives(), self._find_unable()
+        ranked = sorted(objectives.keys() - unable, key=lambda name: (-objectives[name].estimate, name))
+        for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & unable)]:
             self._leave(name, Status.MEASURED)
+
+    def _find_unable(self) -> set[str]:
+        """Return those that cannot win: by their validation, or since their calls take too long in the race so far."""
+        gates = self._recipe.all_gates
+        if not gates.latency_p99_ms:
+            return self._unable
+        rivals = self._running.keys() - {SOURCE}
+        return self._unable | {name for name in rivals if misses_tail(self.timings.summarize(name), gates)}
 
     def _describe_best(self) -> str:
         """Return the best running candidate with its interval, for the display; empty if absent."""
-        objectives = {name: one for name, one in self._find_objectives().items() if name not in self._unable}
+        unable = self._find_unable()
+        objectives = {name: one for name, one in self._find_objectives().items() if name not in unable}
         best = max(objectives, key=lambda name: objectives[name].estimate, default=None)
         load = share_of_others(self._load)
         return f"best so far {describe_speed(best, objectives[best], load=load)}" if best else ""
@@ -231,8 +241,8 @@ class Race:
 
     def _find_objective(self, name: str) -> Interval:
         """Return the interval of the recipe's objective over a candidate's rounds."""
-        weighed = self._recipe.race
-        combined = combine_shapes(self._find_ratios(name), weighed.objective, weighed.weights or None)
+        goal, weights = self._recipe.goal, self._recipe.race.weights or None
+        combined = combine_shapes(self._find_ratios(name), goal.objective, weights, shapes=goal.shapes)
         return interval_of_ratios(combined, confidence=self._recipe.gates.confidence)
 
     def _find_ratios(self, name: str) -> dict[str, NDArray[np.float64]]:

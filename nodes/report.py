@@ -40,6 +40,7 @@ from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, point_latest, store_winner, write_reports
 from kedro_hone.report.front import find_front
 from kedro_hone.report.percentiles import list_percentiles
+from kedro_hone.report.throughputs import list_throughputs
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.timings import SOURCE, write_timings
 from kedro_hone.search.verdict.verdict import find_contradiction
@@ -68,7 +69,7 @@ def report(
             of the confirmation are not in the store.
     """
     run, store, won = context.run, context.store, decision.artifact
-    if fault := find_contradiction(decision, result, confirmation, gates=context.recipe.gates):
+    if fault := find_contradiction(decision, result, confirmation, gates=context.recipe.all_gates):
         hint = (
             "Run the gates again: `kedro-hone run --pipelines compare --from-nodes gate.gate`. Nothing is "
             "measured again."
@@ -118,6 +119,7 @@ def gather_evidence(
     recipe, source, validations = context.recipe, context.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(confirmation, decision)
+    compared = _select_timings(context, confirmation, decision, timings)
     standings = {standing.id: standing for standing in race.standings}
     joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
     confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
@@ -136,7 +138,8 @@ def gather_evidence(
         ),
         program=_make_program(context),
         winner=_make_winner(decision, race, path),
-        percentiles=_list_percentiles(context, confirmation, decision, timings),
+        percentiles=list_percentiles(shapes=recipe.shapes, **compared),
+        throughputs=list_throughputs(shapes=recipe.sizes, clients=recipe.clients, **compared),
         operators=confirmation.operators,
         quality=decision.quality,
         gates=decision.gates,
@@ -266,18 +269,17 @@ def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict
     }
 
 
-def _list_percentiles(
+def _select_timings(
     context: RunContext, confirmation: ConfirmationResult, decision: Decision, timings: Mapping[str, NDArray[Any]]
-) -> tuple[records.PercentilesRecord, ...]:
-    """Return the percentiles of the source and of the reported finalist, if it was launched to the end."""
+) -> dict[str, Any]:
+    """Return the arguments for figures of the source and of the reported finalist, if it was launched to the end."""
     finalist = confirmation.find_reported(decision.winner, decision.speedup)
-    return list_percentiles(
-        timings,
-        names=[SOURCE, *([finalist.id] if finalist and not finalist.reason else [])],
-        shapes=context.recipe.shapes,
-        rounds=context.recipe.confirm.rounds,
-        confidence=context.recipe.gates.confidence,
-    )
+    return {
+        "timings": timings,
+        "names": [SOURCE, *([finalist.id] if finalist and not finalist.reason else [])],
+        "rounds": context.recipe.confirm.rounds,
+        "confidence": context.recipe.gates.confidence,
+    }
 
 
 def _list_environments(context: RunContext, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:

@@ -8,8 +8,17 @@ from pathlib import Path
 from pydantic import Field
 
 from hone_runtime.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from hone_runtime.contract.toolchain import Toolchain, Verification
+from hone_runtime.contract.toolchain import RunOptions, Toolchain, Verification
+from hone_runtime.sessions.streams import MOST_STREAMS
 from hone_runtime.values.artifact import Precision, Stage
+
+
+class InterpreterRunOptions(RunOptions):
+    """The options of a session; none of them opens a library or writes a file."""
+
+    streams: int | None = Field(default=None, ge=1, le=MOST_STREAMS)
+    """How many calls are computed at once, each with an equal share of the threads."""
+
 
 TOOLCHAIN = Toolchain(
     name="litert",
@@ -20,11 +29,20 @@ TOOLCHAIN = Toolchain(
     runs=frozenset({"tflite", "tflite-file"}),
     data=frozenset({"tflite", "tflite-file"}),
     formats={"tflite": ("index.json", "model-*.tflite"), "tflite-file": ("model.tflite",)},
+    run_options=InterpreterRunOptions,
     extra="litert",
     runtime_requirements=("ai-edge-litert>=2.3,<2.4",),
     note="Runs what `litert_torch`, `onnx2tf` or `tensorflow` makes. Its own environment takes about 250 MB, and a "
     "process that loads a winner needs the runtime alone.",
 )
+
+
+class InterpreterOptions(Options):
+    """Options of ``litert.xnnpack``."""
+
+    streams: int | None = Field(default=None, ge=1, le=MOST_STREAMS, exclude_if=lambda value: value is None)
+    """How many calls are computed at once, each in an interpreter with an equal share of the threads. None: one call at
+    a time, with all threads."""
 
 
 class StaticOptions(Options):
@@ -60,7 +78,10 @@ ADAPTORS = (
         name="litert.xnnpack",
         stage=Stage.COMPILE,
         summary="Runs a model in LiteRT with XNNPACK's kernels, at the model's own precision; one file for each shape.",
+        options=InterpreterOptions,
         precisions=frozenset({Precision.FP32, Precision.INT8}),
+        run_options=lambda options: options.model_dump(mode="json"),
+        throughput=lambda clients: {"streams": [clients]},
     ),
     _quantizer(
         name="litert.int8-dynamic",

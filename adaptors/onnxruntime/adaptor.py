@@ -11,7 +11,9 @@ from pydantic import Field
 from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.toolchain import RunOptions, Toolchain, Verification
+from hone_runtime.sessions.streams import MOST_STREAMS
 from hone_runtime.values.artifact import Precision, Stage
+from hone_runtime.values.base import Json
 
 
 class SessionRunOptions(RunOptions):
@@ -19,6 +21,8 @@ class SessionRunOptions(RunOptions):
 
     graph_optimization: Literal["disabled", "all"] = "all"
     """How far the graph is optimized when it is opened."""
+    streams: int | None = Field(default=None, ge=1, le=MOST_STREAMS)
+    """How many calls are computed at once, each with an equal share of the threads."""
 
 
 TOOLCHAIN = Toolchain(
@@ -55,6 +59,15 @@ class SessionOptions(Options):
     """Whether to open the graph again for each of the recipe's shapes, which avoids planning at each call; other shapes
     run in the dynamic graph. Each copy needs the memory of the weights again, so this is not done above 128 MiB. It is
     also not done for tree ensembles, which need no planning."""
+    streams: int | None = Field(default=None, ge=1, le=MOST_STREAMS, exclude_if=lambda value: value is None)
+    """How many calls are computed at once, each in a session with an equal share of the threads; with one thread each,
+    in one session. None: any number of calls, which share the threads of one session."""
+
+
+def _make_run_options(options: Options) -> dict[str, Json]:
+    """Return the options of a graph that was optimized when it was saved."""
+    streams = getattr(options, "streams", None)
+    return {"graph_optimization": "disabled", **({} if streams is None else {"streams": streams})}
 
 
 class FusedOptions(Options):
@@ -121,7 +134,8 @@ ADAPTORS = (
         options=SessionOptions,
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
         machine_specific=True,
-        run_options=lambda _: {"graph_optimization": "disabled"},  # it was optimized when it was saved
+        run_options=_make_run_options,
+        throughput=lambda clients: {"streams": [clients]},
     ),
     _quantizer(
         name="onnxruntime.fused",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.toolchain import Limits, RunOptions, Toolchain, Verification
+from hone_runtime.sessions.streams import MOST_STREAMS
 from hone_runtime.values.artifact import Artifact, Precision, Stage
+from hone_runtime.values.base import Json
 from hone_runtime.values.outcome import Refused
 
 
@@ -20,8 +22,10 @@ class Properties(RunOptions):
 
     INFERENCE_PRECISION_HINT: Literal["f32", "bf16"] | None = None
     """The precision of the computation."""
-    PERFORMANCE_HINT: Literal["LATENCY"] | None = None
-    """The goal of the optimization: the latency of a single call."""
+    PERFORMANCE_HINT: Literal["LATENCY", "THROUGHPUT"] | None = None
+    """The goal of the optimization: the latency of a single call, or the throughput of several at once."""
+    NUM_STREAMS: int | None = Field(default=None, ge=1, le=MOST_STREAMS)
+    """How many calls are computed at once, each with an equal share of the threads."""
 
 
 TOOLCHAIN = Toolchain(
@@ -89,6 +93,19 @@ class CompileOptions(Options):
     """Whether to compile the graph again for each of the recipe's shapes, which is faster for small shapes; other
     shapes run in the dynamic graph. Each copy needs the memory of the weights again, so this is not done above 128
     MiB."""
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)] | Literal["auto"] | None = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    """How many calls are computed at once, each with an equal share of the threads: one for each thread at most.
+    ``auto`` lets OpenVINO choose by its hint for throughput. None: one call at a time, with all threads."""
+
+
+def _make_properties(precision: Literal["f32", "bf16"], options: Options) -> dict[str, Json]:
+    """Return the properties for a precision: for a single call, or for several at once."""
+    streams = getattr(options, "streams", None)
+    hint = "LATENCY" if streams is None else "THROUGHPUT"
+    number = {"NUM_STREAMS": streams} if isinstance(streams, int) else {}
+    return {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": hint, **number}
 
 
 class Int8WeightsOptions(Options):
@@ -134,7 +151,8 @@ ADAPTORS = (
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
         options=CompileOptions,
-        run_options=lambda _: {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"},
+        run_options=partial(_make_properties, "f32"),
+        throughput=lambda clients: {"streams": ["auto", clients]},
     ),
     _on_ir(
         name="openvino.bf16",
@@ -145,7 +163,8 @@ ADAPTORS = (
         precisions=frozenset({Precision.BF16}),
         needs=frozenset({Need.AVX512_BF16}),
         machine_specific=True,
-        run_options=lambda _: {"INFERENCE_PRECISION_HINT": "bf16", "PERFORMANCE_HINT": "LATENCY"},
+        run_options=partial(_make_properties, "bf16"),
+        throughput=lambda clients: {"streams": ["auto", clients]},
     ),
     _to_int8(
         name="openvino.int8-ptq",

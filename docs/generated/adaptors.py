@@ -138,10 +138,13 @@ def describe_options(adaptor: Adaptor) -> str:
     rows = [
         (f"`{name}`", describe_value(field), describe_default(field), meanings[name]) for name, field in schema.items()
     ]
-    name, field = next(((name, field) for name, field in schema.items() if field.get("default") is not None))
-    value = yaml.safe_dump(field.get("default"), default_flow_style=True).splitlines()[0]
-    example = f"hone:\n  adaptors:\n    {adaptor.name}:\n      options: {{{name}: {value}}}"
-    return f"{make_table(rows, 'option', 'takes', 'default', 'meaning')}\n\n```yaml\n{example}\n```"
+    table = make_table(rows, "option", "takes", "default", "meaning")
+    found = next(((name, field["default"]) for name, field in schema.items() if field.get("default") is not None), None)
+    if found is None:
+        return table
+    value = yaml.safe_dump(found[1], default_flow_style=True).splitlines()[0]
+    example = f"hone:\n  adaptors:\n    {adaptor.name}:\n      options: {{{found[0]}: {value}}}"
+    return f"{table}\n\n```yaml\n{example}\n```"
 
 
 def read_capabilities(adaptor: Adaptor) -> str:

@@ -110,6 +110,8 @@ class Adaptor:
         can_take: A cheap check, without the toolchain; returns a refusal, or None.
         run_options: For a compile adaptor: returns options for its runtime, from its own options.
         device: For a compile adaptor: the device on which its result computes.
+        throughput: For a compile adaptor: returns values of its options to try where several clients call at once, for
+            their number. Each value is one more candidate.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Adaptor:
     can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
     run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
     device: Device = CPU
+    throughput: Callable[[int], Mapping[str, list[Json]]] = lambda _: {}
 
     def __post_init__(self) -> None:
         if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):

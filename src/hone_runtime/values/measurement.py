@@ -12,6 +12,7 @@ from hone_runtime.values.base import Derived, Value
 from hone_runtime.values.class_rows import ClassRows
 from hone_runtime.values.operators import Operators
 from hone_runtime.values.outcome import Candidate
+from hone_runtime.values.spread import Spread
 from hone_runtime.values.unscored import Unscored
 
 Load = Annotated[float, Field(ge=0, le=1)]
@@ -47,6 +48,16 @@ class Latency(Value):
     n: int = Field(description="How many calls were timed.")
     p90_ms: float | None = Field(None, description="Only where there are 64 samples at least.")
     p99_ms: float | None = Field(None, description="Only where there are 662 samples at least.")
+    block_ms: float | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Of several clients: the median over rounds of the time of a block of calls over their number.",
+    )
+
+    @property
+    def call_ms(self) -> float:
+        """The time that one call takes of the model's: with several clients shorter than what a client waits."""
+        return self.p50_ms if self.block_ms is None else self.block_ms
 
 
 class Speedup(Value):
@@ -56,17 +67,6 @@ class Speedup(Value):
     ratio: Interval = Field(description="Source time over candidate time, with its interval.")
     noise_floor: float = Field(description="What the source against itself (A/A) reached, 1 at least.")
     launches: int = Field(description="How many launches each were compared.")
-
-
-class Spread(Value):
-    """How much worse a candidate is, row by row, in the metric's unit; positive is worse."""
-
-    best: float = Field(description="The smallest difference of a row.")
-    p5: float = Field(description="Five in a hundred rows have a smaller one.")
-    median: float = Field(description="Half of the rows have a smaller one.")
-    p95: float = Field(description="Ninety-five in a hundred rows have a smaller one.")
-    p99: float = Field(description="Ninety-nine in a hundred rows have a smaller one.")
-    worst: float = Field(description="The largest difference of a row.")
 
 
 class Quality(Value):

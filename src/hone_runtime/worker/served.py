@@ -16,6 +16,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from hone_runtime.worker.clients import Clients
+
 
 class Served:
     """The commands of a session, each a method; replies are JSON values. ``load_worker`` imports a job's file."""
@@ -25,6 +27,7 @@ class Served:
         self.load_worker = load_worker
         self.session: Any = None
         self.armed: dict[str, Callable[[], Any]] = {}
+        self.clients: dict[str, Clients] = {}
 
     def load(self, feeds: str | None = None) -> dict[str, Any]:
         """Import the toolchain, open the model, and run it once if feeds are given."""
@@ -68,12 +71,19 @@ class Served:
         return {}
 
     def run_together(self, feeds: str, threads: int, calls: int) -> dict[str, Any]:
-        """Call the model from several threads at once, each with its own rows; count results unlike single calls'."""
+        """Call the model from several threads at once; count results unlike single calls'.
+
+        Each thread has its own rows, or all have the same if the model takes no others, such as unknown categories.
+        """
         import concurrent.futures
 
         arrays = _read_arrays(feeds)
         own = [{name: _vary(array, number, threads) for name, array in arrays.items()} for number in range(threads)]
-        alone = [_copy(self.session.run(each)) for each in own]
+        try:
+            alone = [_copy(self.session.run(each)) for each in own]
+        except Exception:  # noqa: BLE001 - of any class; if the rows themselves fail, so does the next line
+            own = [arrays] * threads
+            alone = [_copy(self.session.run(each)) for each in own]
 
         def call(number: int) -> int:
             return sum(not _are_close(self.session.run(own[number]), alone[number]) for _ in range(calls))
@@ -86,9 +96,11 @@ class Served:
         finally:
             sys.setswitchinterval(interval)
 
-    def arm(self, shape: str, feeds: str) -> dict[str, Any]:
-        """Read the feeds of a shape into memory, and prepare its call for timing."""
-        self.armed[shape] = self.complete(self.prepare(_read_arrays(feeds)))
+    def arm(self, shape: str, feeds: str, clients: int = 1) -> dict[str, Any]:
+        """Read the feeds of a shape into memory, and prepare its call for timing: one for each client."""
+        self.armed[shape], *more = (self.complete(self.prepare(_read_arrays(feeds))) for _ in range(clients))
+        if more:
+            self.clients[shape] = Clients([self.armed[shape], *more])
         gc.collect()
         gc.freeze()  # a toolchain has some hundred thousand objects, which each later collection would scan again
         return {}
@@ -134,6 +146,19 @@ class Served:
         finally:
             gc.enable()
         return {"times": times}
+
+    def time_together(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
+        """Time calls by all clients of a shape at once, and the block that they make, in nanoseconds; as ``time``."""
+        clients = self.clients[shape]
+        gc.collect()
+        gc.disable()
+        try:
+            if warmup:
+                clients.time(warmup)
+            times, wall = clients.time(calls)
+        finally:
+            gc.enable()
+        return {"times": times, "wall": wall}
 
     def count_operators(self, feeds: str) -> dict[str, Any]:
         """Count the operators that run for these feeds, by precision and kind; None if the session cannot count.

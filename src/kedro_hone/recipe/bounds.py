@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from hone_runtime.values.base import Json, Value
+from kedro_hone.recipe.clients import Sizes, simplify
 
 
 class Section(Value):
@@ -34,7 +35,7 @@ def _check_finite(value: Json) -> Json:
     return value
 
 
-def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+def _check_shapes(shapes: Sizes) -> Sizes:
     for name, sizes in shapes.items():
         if not re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]{1,100}", name):
             raise ValueError(
@@ -43,7 +44,7 @@ def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]
             )
         if "batch" not in sizes:
             raise ValueError(f"shape {name!r} needs a batch")
-    return shapes
+    return simplify(shapes)
 
 
 Place = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_check_place)]
@@ -73,4 +74,4 @@ Shapes = Annotated[
     BeforeValidator(_leave_out),
     AfterValidator(_check_shapes),
 ]
-"""Sizes by dimension, for each shape by its name."""
+"""Sizes by dimension, and the number of ``clients``, for each shape by its name."""

@@ -42,6 +42,7 @@ class GatesSection(Section):
         other_load: float = 0.0
         drop: float = 0.0
         drops: dict[str, float] = {}
+        latency_p99_ms: dict[str, float] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return read_section, (self.model_dump(),)  # the class with the gates' keys is not in a module

@@ -13,7 +13,18 @@ from kedro_hone.recipe.bounds import Section
 class RaceSection(Section):
     """The search for the fastest."""
 
-    objective: str = Field("worst", description="worst, mean, or the name of a shape.")
+    objective: str = Field(
+        "worst",
+        description="worst or mean of the shapes, or the name of a shape; latency or throughput: the worst of the "
+        "shapes with one client, or with several.",
+    )
+    latency_budget_ms: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="Most throughput with this tail: at each shape with several clients, the 99th percentile of a call "
+        "may not pass it, in ms. It is `gates.latency_p99_ms` at these shapes, which then decide.",
+    )
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
     seconds: float = Field(60.0, gt=0, description="Time limit for measuring; the race then ends with the best so far.")
     rounds: int = Field(30, ge=5, le=1_000_000, description="Most rounds.")

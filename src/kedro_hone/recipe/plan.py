@@ -103,7 +103,7 @@ def make_plan(recipe: Recipe) -> Plan:
         section = recipe.adaptors.get(name, AdaptorSection())
         by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named)
         if by_default if section.enabled is None else section.enabled:
-            variants[name] = list_variants(adaptor, section.options)
+            variants[name] = list_variants(adaptor, section.options, clients=max(recipe.clients.values()))
     routes = generate_routes([catalogue.adaptors[name] for name in variants], chains=recipe.routes, variants=variants)
     return Plan(variants=variants, routes=routes, challenges=recipe.gates.beat_published)
 

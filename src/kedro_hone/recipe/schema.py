@@ -23,12 +23,13 @@ from pydantic import (
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.errors import HoneError
-from hone_runtime.values.artifact import Shape, TensorSpec
+from hone_runtime.values.artifact import TensorSpec
 from hone_runtime.values.base import Trust, Value
 from hone_runtime.values.digest import digest_json
 from kedro_hone.core.gates import read_gates
 from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes
+from kedro_hone.recipe.clients import Goal, ShapeValues, choose_goal
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
 from kedro_hone.recipe.measurement import ConfirmSection, RaceSection
 from kedro_hone.recipe.toolchains import Absolute, EnvironmentSection, Missing
@@ -141,7 +142,7 @@ def _split_names(value: object) -> object:
     return tuple(part.strip() for part in str(value).split(",")) if named else value
 
 
-class Recipe(Section):
+class Recipe(ShapeValues, Section):
     """The user's settings for one optimization."""
 
     model: ModelSection
@@ -156,7 +157,7 @@ class Recipe(Section):
         {"batch1": {"batch": 1}},
         min_length=1,
         description="Sizes that every candidate must serve, by name: letters, digits, _, - and dots. Of several "
-        "environments' files all count; null leaves one out.",
+        "environments' files all count; null leaves one out. `clients` beside the sizes is how many call at once.",
     )
     threads: int | None = Field(
         None,
@@ -209,9 +210,8 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:
         known = set(self.shapes)
-        goal, weights = self.race.objective, self.race.weights
-        if goal not in known | {"worst", "mean"}:
-            raise ValueError(f"race.objective {goal!r} is neither worst, mean nor one of the shapes {sorted(known)}")
+        weights = self.race.weights
+        _ = self.goal  # a ValueError if no shape counts for the objective
         limits = [getattr(self.gates, gate.name) for gate in read_gates() if gate.per_shape]
         if unknown := set(weights).union(*limits) - known:
             raise ValueError(f"unknown shapes {sorted(unknown)}; the recipe has {sorted(known)}")
@@ -227,9 +227,17 @@ class Recipe(Section):
         return self
 
     @property
-    def all_shapes(self) -> tuple[Shape, ...]:
-        """The shapes as values, in the recipe's order."""
-        return tuple(Shape(name=name, sizes=sizes) for name, sizes in self.shapes.items())
+    def goal(self) -> Goal:
+        """What the search maximizes, and at which shapes."""
+        return choose_goal(self.race.objective, self.clients, budget=self.race.latency_budget_ms)
+
+    @property
+    def all_gates(self) -> GatesSection:
+        """The gates, with the budget of latency as a limit at each shape with several clients."""
+        budget = self.race.latency_budget_ms
+        several = [name for name, count in self.clients.items() if count > 1]
+        limits = {**dict.fromkeys(several, budget), **self.gates.latency_p99_ms}
+        return self.gates if budget is None else self.gates.model_copy(update={"latency_p99_ms": limits})
 
     @property
     def thread_count(self) -> int:

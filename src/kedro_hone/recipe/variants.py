@@ -47,12 +47,31 @@ class Variant:
     label: str = ""
 
 
-def list_variants(adaptor: Adaptor, options: Mapping[str, Json]) -> tuple[Variant, ...]:
+def list_variants(adaptor: Adaptor, options: Mapping[str, Json], *, clients: int = 1) -> tuple[Variant, ...]:
     """Return the variants of an adaptor's options in a recipe, each once: only one if no values are listed.
+
+    For several clients at once, the adaptor's own options for throughput follow, unless the recipe has values for them.
 
     Raises:
         HoneError: ``recipe-invalid``: invalid options, or more than ``MOST_VARIANTS``.
     """
+    more = _list_throughput(adaptor, clients)
+    more = {name: values for name, values in more.items() if name not in options}
+    found = _list_listed(adaptor, options)
+    return (*found, *_list_listed(adaptor, {**options, **more})) if more else found
+
+
+def _list_throughput(adaptor: Adaptor, clients: int) -> Mapping[str, list[Json]]:
+    """Return the values that an adaptor proposes for several clients; a ``HoneError`` if its own function fails."""
+    if clients == 1:
+        return {}
+    mend = "Correct the adaptor, or leave it out: `enabled: false` under its name in the recipe."
+    what = f"The options of the adaptor {adaptor.name} for throughput cannot be read."
+    with guard("recipe-invalid", what, culprit=locate_function(adaptor.throughput), hint=mend):
+        return {name: [*values] for name, values in adaptor.throughput(clients).items()}
+
+
+def _list_listed(adaptor: Adaptor, options: Mapping[str, Json]) -> tuple[Variant, ...]:
     listed = {name: value for name, value in options.items() if isinstance(value, list) and len(value) > 0}
     listed = {name: values for name, values in listed.items() if not _takes(adaptor, name, values)}
     if (count := math.prod(map(len, listed.values()))) > MOST_VARIANTS:

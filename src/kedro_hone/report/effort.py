@@ -57,5 +57,5 @@ def find_break_even(latency: records.LatencyRecord | None, cost: float) -> int |
     """Return after how many calls at the deciding shape the optimization pays off; None if calls save no time."""
     if latency is None or latency.winner is None:
         return None
-    saved = latency.source.p50_ms - latency.winner.p50_ms
+    saved = latency.source.call_ms - latency.winner.call_ms
     return round(cost * 1e3 / saved) if saved > 0 else None

@@ -49,6 +49,11 @@ class Evidence(Value):
     percentiles: tuple[records.PercentilesRecord, ...] = Field(
         (), description="Of the source and of that candidate at each shape, where there are three launches."
     )
+    throughputs: tuple[records.ThroughputRecord, ...] = Field(
+        (),
+        exclude_if=lambda value: not value,
+        description="Of the same two at each shape with several clients; left out where no shape has them.",
+    )
     operators: tuple[Operators, ...] = Field(
         (), description="Of the source and of each finalist at each shape, counted after the first launch."
     )

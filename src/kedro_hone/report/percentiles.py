@@ -19,8 +19,8 @@ _FEWEST: Final = 3
 
 
 def list_percentiles(
-    timings: Mapping[str, NDArray[Any]],
     *,
+    timings: Mapping[str, NDArray[Any]],
     names: Iterable[str],
     shapes: Iterable[str],
     rounds: int,

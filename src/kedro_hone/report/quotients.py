@@ -26,9 +26,9 @@ def describe_quotients(evidence: Evidence) -> str:
 
 
 def _list_differing(evidence: Evidence) -> Iterator[str]:
-    before = {one.source.shape: one.source.p50_ms for one in evidence.latencies}
+    before = {one.source.shape: one.source.call_ms for one in evidence.latencies}
     own = next((one.latency for one in evidence.finalists if one.id == evidence.subject), ())
-    after = {one.shape: one.p50_ms for one in own}
+    after = {one.shape: one.call_ms for one in own}
     for one in evidence.speedups:
         old, new = before.get(one.shape), after.get(one.shape)
         if old and new and abs(old / new / one.ratio.estimate - 1) > _CLOSE:

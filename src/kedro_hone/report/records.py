@@ -65,6 +65,16 @@ class PercentilesRecord(Value):
     p99: Interval | None = Field(None, description="None with fewer than 100 calls in a launch.")
 
 
+class ThroughputRecord(Value):
+    """Rows per second of several clients at once in the confirmation; each launch is one sample."""
+
+    id: str = Field(description="The candidate's id; `source` for the source model.")
+    shape: str = Field(description="The recipe's name of the shape.")
+    clients: int = Field(description="How many clients called at once.")
+    launches: int = Field(description="How many launches there were.")
+    rows_per_second: Interval = Field(description="Of all clients together, with its interval over launches.")
+
+
 class CandidateRecord(Checks):
     """One candidate: its validation and its result in the race, joined."""
 

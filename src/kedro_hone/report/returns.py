@@ -15,7 +15,8 @@ _MS_PER_HOUR: Final = 3_600_000
 class Return(NamedTuple):
     """Throughput and cost at one shape; empty for unknown values, such as the winner's if there is no winner.
 
-    ``throughput`` is of one call after the other, from the median latency; costs are of a million such calls.
+    ``throughput`` is of one call after the other, from the median latency, or of the shape's several clients at once;
+    costs are of a million such calls.
     """
 
     shape: str
@@ -50,7 +51,7 @@ def describe_return(evidence: Evidence, both: LatencyRecord) -> Return | None:
     batch = sizes.get("batch")
     if not batch:
         return None
-    before, after = both.source.p50_ms, both.winner.p50_ms if both.winner else None
+    before, after = both.source.call_ms, both.winner.call_ms if both.winner else None
     price = _find_price(evidence)
     cost, cost_before, saving = "", "", ""
     if price:
@@ -63,17 +64,12 @@ def describe_return(evidence: Evidence, both: LatencyRecord) -> Return | None:
             )
     return Return(
         shape=wording.format_shape(shape),
-        throughput="" if after is None else _format_rate(batch / after),
-        throughput_before=_format_rate(batch / before),
+        throughput="" if after is None else wording.format_rate(1e3 * batch / after),
+        throughput_before=wording.format_rate(1e3 * batch / before),
         cost=cost,
         cost_before=cost_before,
         saving=saving,
     )
-
-
-def _format_rate(rows_per_ms: float) -> str:
-    rate = rows_per_ms * 1e3
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _format_money(amount: float, currency: str) -> str:

@@ -142,6 +142,11 @@ def format_metric_name(metric: str) -> str:
     return metric.removesuffix("_score").replace("_", " ")
 
 
+def format_rate(rate: float) -> str:
+    """Return a number of rows per second."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def format_shape(shape: str) -> str:
     """Return a shape's name for display: ``batch64`` is batch 64."""
     return re.sub(r"(?<=[a-z])[_-]?(?=\d)", " ", shape).replace("_", " ")

@@ -14,9 +14,10 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.class_rows import ClassRows
-from hone_runtime.values.measurement import Interval, Quality, Spread
+from hone_runtime.values.measurement import Interval, Quality
 from hone_runtime.values.outcome import Failed, FailureClass
 from hone_runtime.values.samples import Predicted, Score, Split
+from hone_runtime.values.spread import Spread
 from kedro_hone.core.stats.balanced import Stratum, interval_of_balanced_accuracy, smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import (
     UNITS,

@@ -1,7 +1,8 @@
 """Call one function of a worker file in a process of its own, as the real host does, but thinner; see ``conftest.py``.
 
 ``run_worker.py FOLDER`` reads ``FOLDER/job.json`` and writes ``FOLDER/result.json``; the function ``run`` loads the
-artifact and writes for each ``feeds-<n>.npz`` an ``outputs-<n>.npz``; ``count_operators`` returns the counts for each.
+artifact and writes for each ``feeds-<n>.npz`` an ``outputs-<n>.npz``, and calls it from as many threads as the job has
+``callers``; ``count_operators`` returns the counts for each.
 
 ``run_worker.py --serve MODULE…`` imports the modules, reads folders from its standard input, and forks for each of
 them: a call then starts in a process that has imported the toolchain and used nothing of it. It prints the exit status
@@ -15,7 +16,9 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +40,8 @@ def main(folder: Path) -> None:
             session = worker.load(job)
             for path in sorted(folder.glob("feeds-*.npz")):
                 feeds = dict(np.load(path))
+                if job.get("callers"):
+                    call_together(session, feeds, job["callers"])
                 outputs = session.run(feeds)
                 again = session.run(feeds)  # an output must not be a view of something that the next call overwrites
                 assert all(np.array_equal(outputs[name], again[name]) for name in outputs)
@@ -51,6 +56,22 @@ def main(folder: Path) -> None:
         if not job["expect_error"]:
             raise
     (folder / "result.json").write_text(json.dumps(result))
+
+
+def call_together(session, feeds, callers: int) -> None:
+    """Call from several threads at once, each with other rows; each result must be that of a call on its own."""
+    rows = [{name: np.roll(array, n, 0) * (n + 1) for name, array in feeds.items()} for n in range(callers)]
+    alone = [{name: np.array(value) for name, value in session.run(each).items()} for each in rows]
+    begin = threading.Barrier(callers)
+
+    def call(number):
+        begin.wait()
+        for _ in range(50):
+            for name, value in session.run(rows[number]).items():
+                np.testing.assert_allclose(value, alone[number][name], rtol=1e-4, atol=1e-4)
+
+    with ThreadPoolExecutor(callers) as threads:
+        list(threads.map(call, range(callers)))
 
 
 def serve(modules: list[str]) -> None:

@@ -130,7 +130,7 @@ def hold(monkeypatch):
     def run(race, *, launch_seconds=0.0, round_seconds=0.0, left=None, **speeds):
         heats, clock, spread = [], [0.0], iter(range(10**6))
 
-        def start_contestants(artifacts, context, *, burst_ms, timings, stack):
+        def start_contestants(artifacts, context, *, burst_ms, timings, stack, compares):
             heats.append([*artifacts])
             clock[0] += launch_seconds
             for name in artifacts.keys() - {"source"} - speeds.keys():

@@ -119,3 +119,36 @@ def test_fused_attention_in_fp32_takes_part_where_it_is_asked_for():
     routes = {step.route for step in plan(routes=[["onnxruntime.fused", "onnxruntime.int8-dynamic"]]).routes.ends}
     assert ("onnxruntime.fused", "onnxruntime.session") in routes
     assert ("onnxruntime.fused", "onnxruntime.int8-dynamic", "onnxruntime.session") in routes
+
+
+def test_the_levers_of_throughput_are_candidates_only_where_several_clients_call():
+    plain = plan(shapes={"bulk": {"batch": 64}})
+    several = plan(shapes={"one": {"batch": 1}, "bulk": {"batch": 64, "clients": 4}})
+    streams = {
+        name: [variant.label for variant in variants]
+        for name, variants in several.variants.items()
+        if len(variants) > 1
+    }
+
+    assert not any(variant.label for variants in plain.variants.values() for variant in variants)
+    assert {name: streams[name] for name in ("openvino.f32", "onnxruntime.session", "litert.xnnpack")} == {
+        "openvino.f32": ["", "+streams=auto", "+streams=4"],
+        "onnxruntime.session": ["", "+streams=4"],
+        "litert.xnnpack": ["", "+streams=4"],
+    }
+    ends = {step.namespace for step in plain.routes.ends}
+    assert ends < {step.namespace for step in several.routes.ends}, "today's candidates keep their names"
+
+
+def test_options_of_a_plain_candidate_are_written_as_before():
+    options = plan(shapes={"bulk": {"batch": 64, "clients": 4}}).options
+
+    assert options["onnxruntime.session"].model_dump(mode="json") == {"optimization": "all", "fixed_shapes": True}
+    assert options["litert.xnnpack"].model_dump(mode="json") == {}
+
+
+def test_streams_of_the_recipe_replace_those_of_the_adaptor():
+    own = {"adaptors": {"openvino.f32": {"options": {"streams": [2, 8]}}}}
+    found = plan(shapes={"bulk": {"batch": 64, "clients": 4}}, **own).variants["openvino.f32"]
+
+    assert [variant.label for variant in found] == ["+streams=2", "+streams=8"]

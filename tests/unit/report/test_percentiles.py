@@ -20,7 +20,7 @@ def make_timings(launches, *, rounds=2, calls=60, name="source", shape="batch1")
 
 
 def read(timings, *, rounds=2, names=("source",), shapes=("batch1",)):
-    return list_percentiles(timings, names=names, shapes=shapes, rounds=rounds, confidence=0.95)
+    return list_percentiles(timings=timings, names=names, shapes=shapes, rounds=rounds, confidence=0.95)
 
 
 def test_each_launch_is_one_sample():

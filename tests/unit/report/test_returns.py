@@ -30,6 +30,19 @@ def test_throughput_is_the_batch_over_the_median():
         )
 
 
+def test_throughput_of_several_clients_is_that_of_their_blocks():
+    evidence = make_priced()
+    latencies = [
+        both.model_copy(
+            update={name: getattr(both, name).model_copy(update={"block_ms": 0.25}) for name in ("source", "winner")}
+        )
+        for both in evidence.latencies
+    ]
+    one, many = list_returns(evidence.model_copy(update={"latencies": tuple(latencies)}))
+
+    assert (one.throughput, one.throughput_before, many.throughput) == ("4,000", "4,000", "256,000")
+
+
 def test_costs_are_those_of_a_million_calls():
     evidence = make_priced(price=PRICE)
     (one, _) = list_returns(evidence)

@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 from sample import make_evidence
 
-from hone_runtime.values.measurement import Interval, Spread
+from hone_runtime.values.measurement import Interval
+from hone_runtime.values.spread import Spread
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import generate_schema

@@ -13,6 +13,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from hone_runtime.sessions import compiled
 from hone_runtime.sessions.operators import count_kinds
+from hone_runtime.sessions.streams import PooledSession, share_threads
 from hone_runtime.worker.imports import require_cpu
 
 ENDING = ".tflite"
@@ -119,9 +120,15 @@ def open_model(job: Json) -> Any:
     index = read_index(artifact["path"])
     if any([spec["name"] for spec in index[side]] != [spec["name"] for spec in artifact[side]] for side in index):
         raise ValueError(f"{compiled.INDEX} names other inputs or outputs than the model")
-    return compiled.open_shapes(
-        artifact, artifact["inputs"], lambda shape, _: Session(artifact["path"], shape, index, threads)
-    )
+    streams = artifact.get("run_options", {}).get("streams")
+
+    def open_one(shape: Json, _: compiled.Key) -> Any:
+        if streams is None:
+            return Session(artifact["path"], shape, index, threads)
+        count, each = share_threads(threads, streams)
+        return PooledSession([Session(artifact["path"], shape, index, each) for _ in range(count)])
+
+    return compiled.open_shapes(artifact, artifact["inputs"], open_one)
 
 
 def _require_tensors(name: str, specs: list[Json], details: Json, sizes: Json) -> None:

@@ -11,6 +11,7 @@ import onnxruntime as ort
 
 from hone_runtime.sessions import key_values
 from hone_runtime.sessions import shapes as shaped
+from hone_runtime.sessions.streams import PooledSession, share_threads
 from hone_runtime.worker.imports import require_cpu
 
 Array = np.ndarray[Any, Any]
@@ -134,10 +135,26 @@ def _lower(array: Array) -> Any:
 
 
 def load(job: dict[str, Any]) -> Any:
-    """Open a job's model as ``open_session`` does, and again for each shape in its metadata."""
+    """Open a job's model as ``open_streams`` does, and again for each shape in its metadata."""
     several = bool(shaped.list_compiled(job["input"]))
     own = {**job, "shares_cores": True} if several else job
-    return shaped.open_shaped(own, open_session, weights=_count_bytes(Path(job["input"]["path"])))
+    return shaped.open_shaped(own, open_streams, weights=_count_bytes(Path(job["input"]["path"])))
+
+
+def open_streams(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Any:
+    """Open ``model.onnx`` as ``open_session`` does: once, or for the ``streams`` of its run options.
+
+    A stream with several threads is a session. One with a single thread computes in the caller's, and all can share a
+    session.
+    """
+    streams = job["input"].get("run_options", {}).get("streams")
+    if streams is None:
+        return open_session(job, shapes)
+    count, threads = share_threads(int(job["threads"]), streams)
+    own = {**job, "threads": threads, "shares_cores": True}
+    if threads == 1:
+        return PooledSession([open_session(own, shapes)] * count)
+    return PooledSession([open_session(own, shapes) for _ in range(count)])
 
 
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:

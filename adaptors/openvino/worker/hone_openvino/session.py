@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import math
-import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from xml.parsers import expat
 import numpy as np
 
 from hone_runtime.sessions import key_values
+from hone_runtime.sessions.streams import Pool
 from hone_runtime.worker.imports import require_cpu, set_variables
 
 # The telemetry starts a thread that prevents the process from exiting; only CI and a file in the user's home disable
@@ -35,9 +35,10 @@ _OWN = frozenset({key_values.POSITIONS, ORDER})
 
 
 class Session:
-    """An IR compiled for the CPU, with one request: inputs are shared during the call, outputs are copies.
+    """An IR compiled for the CPU: inputs are shared during a call, outputs are copies.
 
-    Calls from several threads are serialized: a request runs one call at a time, which uses all cores.
+    A request runs one call at a time. There is one, which uses all cores, unless the model is compiled for throughput:
+    then there are two for each stream, so that one computes while the results of the other are copied.
 
     If the IR has a state, a cache of keys and values, each run starts with an empty one; ``start`` returns sequences
     that retain it. Names are those of the IR: compilation also gives a tensor the names of those that it is fused with.
@@ -47,17 +48,20 @@ class Session:
         self._inputs = {find_name(port): index for index, port in enumerate(model.inputs)}
         self._outputs = [find_name(port) for port in model.outputs]
         self._compiled, self._folder = compiled, folder
-        self._request, self._turn = compiled.create_infer_request(), threading.Lock()
-        self._stateful = bool(self._request.query_state())
+        requests = [compiled.create_infer_request() for _ in range(_count_requests(compiled))]
+        self._requests, self._stateful = Pool(requests), bool(requests[0].query_state())
         self.has_cache = self._stateful and ORDER in self._inputs
 
     def run(self, feeds: Arrays) -> Arrays:
         """Return every output by name, for inputs by name."""
-        with self._turn:
+        request = self._requests.take()
+        try:
             if self._stateful:
-                self._request.reset_state()
+                request.reset_state()
                 feeds = fill(feeds, self._inputs)
-            return self._infer(self._request, feeds)
+            return self._infer(request, feeds)
+        finally:
+            self._requests.give(request)
 
     def count_operators(self, feeds: Arrays) -> dict[str, dict[str, int]]:  # noqa: ARG002 - the same for all feeds
         """Return how many operators the compiled graph has, by precision and kind; the file is read again for it."""
@@ -84,6 +88,12 @@ class Session:
         indexed = {self._inputs[name]: array for name, array in feeds.items()}
         results = request.infer(indexed, share_inputs=True, share_outputs=False)
         return {name: results[index] for index, name in enumerate(self._outputs)}
+
+
+def _count_requests(compiled: Any) -> int:
+    if compiled.get_property("PERFORMANCE_HINT") != ov.properties.hint.PerformanceMode.THROUGHPUT:
+        return 1
+    return 2 * max(1, int(compiled.get_property("NUM_STREAMS")))
 
 
 class Continuation:
@@ -134,6 +144,8 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     """
     require_cpu(job)
     properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
+    if "NUM_STREAMS" in properties:  # one for each thread at most: a winner may be opened on a smaller machine
+        properties["NUM_STREAMS"] = min(properties["NUM_STREAMS"], properties["INFERENCE_NUM_THREADS"])
     model = read(job["input"]["path"])
     if model.get_sinks():  # otherwise the cache is stored in eight bits
         properties["KV_CACHE_PRECISION"] = properties.get("INFERENCE_PRECISION_HINT", "f32")

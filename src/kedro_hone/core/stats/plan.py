@@ -46,6 +46,7 @@ class LaunchPlan(Value):
     looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = LOOKS
     objective: str = Field("worst", description="`worst` (every shape must be faster), `mean`, or a shape's name.")
     weights: dict[str, float] | None = Field(None, description="The weight of each shape, for `mean`.")
+    shapes: tuple[str, ...] = Field((), description="Those that `worst` is over; empty for all.")
 
     @property
     def level(self) -> float:
@@ -122,7 +123,8 @@ def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
         noise_floor = find_noise_floor(interval_of_ratios(noise, confidence=plan.confidence))
         return Speedup(shape=shape, ratio=speed, noise_floor=noise_floor, launches=n)
 
-    judged = speedups = tuple(compare(shape, values, reference[shape]) for shape, values in measured.items())
+    speedups = tuple(compare(shape, values, reference[shape]) for shape, values in measured.items())
+    judged = tuple(one for one in speedups if one.shape in (plan.shapes or measured))
     if plan.objective != "worst":  # the mean over the shapes, too, has one ratio for each launch
         combined = (combine_shapes(each, plan.objective, plan.weights) for each in (measured, reference))
         judged = (compare(plan.objective, *combined),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import permutations
 from typing import Final
 
@@ -31,6 +31,7 @@ def rank_finalists(
     *,
     objective: str = "worst",
     weights: Mapping[str, float] | None = None,
+    shapes: Collection[str] = (),
     confidence: float = 0.95,
     losses: Mapping[str, Loss] | None = None,
 ) -> list[str]:
@@ -50,11 +51,12 @@ def rank_finalists(
         finalists: Those with at least one launch.
         objective: As for ``combine_shapes``.
         weights: The weights of the shapes, for the objective ``mean``.
+        shapes: The shapes that the objective ``worst`` is over; all if empty.
         confidence: Of the intervals.
         losses: The losses of each against the source, less is better; no loss if a name is missing.
     """
     of_mean = weights if objective == "mean" else None
-    objectives = {name: combine_shapes(ratios, objective, weights) for name, ratios in finalists.items()}
+    objectives = {name: combine_shapes(ratios, objective, weights, shapes=shapes) for name, ratios in finalists.items()}
     means = {name: combine_shapes(ratios, "mean", of_mean) for name, ratios in finalists.items()}
     left, ranked = sorted(finalists), list[str]()
     while left:

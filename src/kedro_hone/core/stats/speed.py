@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -99,14 +99,19 @@ def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
 
 
 def combine_shapes(
-    ratios: Mapping[str, Floats], objective: str, weights: Mapping[str, float] | None = None
+    ratios: Mapping[str, Floats],
+    objective: str,
+    weights: Mapping[str, float] | None = None,
+    *,
+    shapes: Collection[str] = (),
 ) -> NDArray[np.float64]:
     """Combine the ratios at several shapes, one for each round or launch, into one objective.
 
-    ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round would, by noise
-    alone, be lower than the true ratio of any shape. ``mean`` is the geometric mean in each round (ratios are averaged
-    by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes (their sum
-    does not matter); by default equal weights. Any other objective is the name of a shape.
+    ``worst`` takes all ratios of the shape with the lowest geometric mean, of some ``shapes`` or of all: the lowest of
+    each round would, by noise alone, be lower than the true ratio of any shape. ``mean`` is the geometric mean in each
+    round (ratios are averaged by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the
+    weights of the shapes (their sum does not matter); by default equal weights. Any other objective is the name of a
+    shape.
 
     Raises:
         ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not
@@ -116,7 +121,8 @@ def combine_shapes(
     if not (arrays and all(array.size for array in arrays.values())):
         raise ValueError("every shape needs ratios")
     if objective == "worst":
-        return min(arrays.values(), key=lambda array: float(np.log(array).mean()))
+        counted = [array for shape, array in arrays.items() if shape in (shapes or arrays)]
+        return min(counted, key=lambda array: float(np.log(array).mean()))
     if objective == "mean":
         return _average(arrays, weights)
     if objective not in arrays:

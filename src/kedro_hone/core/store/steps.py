@@ -92,4 +92,4 @@ def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict
     defaults = adaptor.options()
     before, after = defaults.model_dump(mode="json"), defaults.resolve(host).model_dump(mode="json")
     values = options.model_dump(mode="json")
-    return {name: values[name] for name in values if before[name] != after[name]}
+    return {name: values[name] for name in values if before.get(name) != after.get(name)}

@@ -49,7 +49,8 @@ def guess_launch(
     confirm, entrants = context.recipe.confirm, len(validations) + 2
     slowest = max(colds)  # the cold start of the source, which starts twice, is not known here
     waves = math.ceil(entrants / (len(os.sched_getaffinity(0)) + 1))
-    timed = sum(max(confirm.burst_ms, 2 * latency.p50_ms) for latency in source)
+    clients = context.recipe.clients
+    timed = sum(max(confirm.burst_ms, 2 * clients.get(one.shape, 1) * one.call_ms) for one in source)
     start = _START_SECONDS / max(1 - load, _LEAST_SHARE)
     return waves * (start + slowest / 1e3) + entrants * (confirm.rounds + 1) * timed / 1e3
 

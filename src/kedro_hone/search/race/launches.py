@@ -20,12 +20,12 @@ from pathlib import Path
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.outcome import Failed
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.run import open_session
-from kedro_hone.core.workers.host.session import WorkerSession
+from kedro_hone.core.workers.host.session import Block, WorkerSession
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
-from kedro_hone.search.race.timings import Calls, Timings
+from kedro_hone.search.race.timings import Calls, Timings, find_call
 
 _WARM_UP = 0.25
 """The share of a burst that is called before it and not counted: caches and clocks must recover after a stop."""
@@ -38,14 +38,20 @@ _LEAST = 2
 suffice for a 90th percentile."""
 _MOST = 5000
 """The most timed calls of a burst, however short they are."""
+_TRIES = 3
+"""How many calls each client makes before the race, to be compared with a call on its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """How often an entrant is called in one round at one shape: first ``warmup`` calls, then the timed ones."""
+    """How often an entrant is called in one round at one shape: first ``warmup`` calls, then the timed ones.
+
+    With several clients these are the calls of all of them together.
+    """
 
     warmup: int
     calls: int
+    clients: int = 1
 
 
 @contextmanager
@@ -122,6 +128,7 @@ def start_contestants(
     timings: Timings,
     stack: ExitStack,
     interface: bool = False,
+    compares: bool = False,
     stopped: Callable[[], bool] | None = None,
 ) -> dict[str, Contestant]:
     """Launch artifacts, call each once at every shape, stop them, and return those that wait to be measured.
@@ -129,19 +136,22 @@ def start_contestants(
     The number of cores plus one are launched and loaded at a time, since loading is mostly one thread of Python. With
     an odd number of them no core is idle at the end. The result does not depend on their order. The number of calls in
     a burst is determined afterwards, while all others are stopped. Failures are recorded in the timings, and their
-    workers are ended; closing the stack ends all. ``interface`` and ``stopped`` are explained at ``launch``.
+    workers are ended; closing the stack ends all. ``interface`` and ``stopped`` are explained at ``launch``. With
+    ``compares``, one fails whose results for several clients at once are not those of single calls.
     """
     stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
-    feeds = context.batches
+    feeds, clients = context.batches, context.recipe.clients
 
     def start(name: str) -> WorkerSession | Failed:
         launched = launch(artifacts[name], name=name, context=context, interface=interface, stopped=stopped)
-        return _load(stacks[name].enter_context(launched), feeds)
+        session = stacks[name].enter_context(launched)
+        fault = session if isinstance(session, Failed) else _load(session, feeds, clients, name if compares else "")
+        return fault or session
 
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0)) + 1) as pool:
         loaded = list(pool.map(start, artifacts))
     entrants: dict[str, Contestant] = {}
-    size = partial(_size_bursts, shapes=feeds, burst_ms=burst_ms)
+    size = partial(_size_bursts, clients={shape: clients[shape] for shape in feeds}, burst_ms=burst_ms)
     for (name, own), session in zip(stacks.items(), loaded, strict=True):
         entrant = session if isinstance(session, Failed) else size(name, session, stack=own)
         if isinstance(entrant, Failed):
@@ -154,45 +164,77 @@ def start_contestants(
     return entrants
 
 
-def _load(session: WorkerSession | Failed, feeds: Mapping[str, Path]) -> WorkerSession | Failed:
-    if isinstance(session, Failed):
-        return session
+def _load(
+    session: WorkerSession, feeds: Mapping[str, Path], clients: Mapping[str, int], compared: str
+) -> Failed | None:
+    """Load a model, call it once at each shape, and stop it; return why that failed.
+
+    If it is ``compared``, by its name, calls by several clients are compared with single ones.
+    """
     if isinstance(loaded := session.load(), Failed):
         return loaded
     for shape, batch in feeds.items():
-        fault = session.arm(shape, batch) or session.time(shape, calls=1)
+        count = clients[shape]
+        fault: Failed | Block | list[int] | None = session.arm(shape, batch, clients=count)
+        if fault is None and count > 1 and compared:
+            fault = _compare_clients(session, batch, clients=count, name=compared)
+        if fault is None:
+            fault = _time(session, shape, Burst(calls=count, warmup=0, clients=count))
         if isinstance(fault, Failed):
             return fault
     session.pause()
-    return session
+    return None
+
+
+def _compare_clients(session: WorkerSession, batch: Path, *, clients: int, name: str) -> Failed | None:
+    """Return a failure if calls by several clients at once have other results than a call on its own.
+
+    A model whose single calls differ among themselves cannot be compared.
+    """
+    differing = session.run_together(batch, threads=clients, calls=_TRIES)
+    if isinstance(differing, Failed) or not differing or session.run_together(batch, threads=1, calls=_TRIES):
+        return differing if isinstance(differing, Failed) else None
+    reason = f"{differing} of {clients * _TRIES} calls by {clients} clients at once returned other outputs than alone"
+    return Failed(by=name, failure=FailureClass.BAD_OUTPUT, reason=reason)
 
 
 def _size_bursts(
-    name: str, session: WorkerSession, *, shapes: Iterable[str], burst_ms: float, stack: ExitStack
+    name: str, session: WorkerSession, *, clients: Mapping[str, int], burst_ms: float, stack: ExitStack
 ) -> Contestant | Failed:
     bursts: dict[str, Burst] = {}
     session.resume()
-    for shape in shapes:
-        times = session.time(shape, calls=1, warmup=1)
-        if not isinstance(times, Failed) and max(times) < burst_ms * 1e6:  # else the fewest calls fill a burst
-            times = session.time(shape, calls=5, warmup=2)
-        if isinstance(times, Failed):
-            return times
-        bursts[shape] = plan_burst(times, burst_ms=burst_ms)
+    for shape, count in clients.items():
+        measured = _time(session, shape, Burst(calls=count, warmup=count, clients=count))
+        if not isinstance(measured, Failed) and _find_longest(measured) < burst_ms * 1e6:
+            measured = _time(session, shape, Burst(calls=5 * count, warmup=2 * count, clients=count))
+        if isinstance(measured, Failed):
+            return measured
+        times = [round(find_call(measured))] if isinstance(measured, Block) else measured
+        bursts[shape] = plan_burst(times, burst_ms=burst_ms, clients=count)
     session.pause()
     return Contestant(id=name, session=session, bursts=bursts, stack=stack)
 
 
-def plan_burst(times: list[int], *, burst_ms: float) -> Burst:
+def _find_longest(measured: list[int] | Block) -> int:
+    """Return the longest call, or the block: if it fills a burst, the fewest calls are made."""
+    return measured.wall if isinstance(measured, Block) else max(measured)
+
+
+def _time(session: WorkerSession, shape: str, burst: Burst) -> list[int] | Block | Failed:
+    time = session.time if burst.clients == 1 else session.time_together
+    return time(shape, calls=burst.calls, warmup=burst.warmup)
+
+
+def plan_burst(times: list[int], *, burst_ms: float, clients: int = 1) -> Burst:
     """Return how many calls, ``_LEAST`` to ``_MOST``, fill a burst of some milliseconds, and how many precede it.
 
-    The fastest of the timed calls, in nanoseconds, counts, since disturbances only make calls slower.
+    The fastest of the timed calls, in nanoseconds, counts, since disturbances only make calls slower. Several clients
+    make as many calls each, at least ``_LEAST``: otherwise some wait at the end of a block for the others.
     """
-    fitting = burst_ms * 1e6 / max(min(times), 1)
-    calls = max(_LEAST, min(_MOST, round(fitting)))
-    if calls > _LEAST:
-        return Burst(calls=calls, warmup=max(2, round(calls * _WARM_UP)))
-    return Burst(calls=calls, warmup=int(fitting * _WARM > 1))
+    fitting = burst_ms * 1e6 / max(min(times), 1) / clients
+    calls = max(_LEAST, min(_MOST // clients, round(fitting)))
+    warmup = max(2, round(calls * _WARM_UP)) if calls > _LEAST else int(fitting * _WARM > 1)
+    return Burst(calls=calls * clients, warmup=warmup * clients, clients=clients)
 
 
 def measure_round(entrants: Iterable[Contestant], *, order: random.Random, timings: Timings) -> None:
@@ -216,10 +258,10 @@ def _measure(entrant: Contestant) -> Calls | Failed:
     entrant.session.resume()
     try:
         for shape, burst in entrant.bursts.items():
-            times = entrant.session.time(shape, calls=burst.calls, warmup=burst.warmup)
-            if isinstance(times, Failed):
-                return times
-            measured[shape] = times
+            found = _time(entrant.session, shape, burst)
+            if isinstance(found, Failed):
+                return found
+            measured[shape] = found
         return measured
     finally:
         entrant.session.pause()

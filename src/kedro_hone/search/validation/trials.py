@@ -70,7 +70,7 @@ def plan_trials(
     for shape, feeds in rows.items():
         if shape == ODD and artifact.static_shapes:
             continue
-        sizes = sorted(context.recipe.shapes.get(shape, {}).items())
+        sizes = sorted(context.recipe.sizes.get(shape, {}).items())
         named = ", ".join(f"{dim} {size}" for dim, size in sizes if dim != "batch")
         where = f"{shape} ({named})" if named else shape
         path, expected = folder / f"at-{shape}.npz", tree / reference.cropped[shape]

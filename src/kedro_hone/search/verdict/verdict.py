@@ -11,11 +11,12 @@ from typing import Any, Final
 from hone_runtime.errors import HoneError
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.judgement import GateOutcome, Judgement
-from hone_runtime.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
+from hone_runtime.values.measurement import Confirmation, Latency, Quality, RaceResult, Status, Validation
 from hone_runtime.values.samples import Predicted
 from kedro_hone.core.gates import Gate, Measurements, has_limit, read_gates
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.recipe.gates import GatesSection
+from kedro_hone.search.gates import tail
 from kedro_hone.search.verdict.causes import explain
 
 
@@ -110,6 +111,14 @@ def can_win(validation: Validation, gates: GatesSection) -> bool:
                 rows += gate.evaluate(limit, known, known)
     missed = any(row.judgement is GateOutcome.FAILS and row.measured is not None for row in rows)
     return validation.publishable and not missed
+
+
+def misses_tail(latency: Sequence[Latency], gates: GatesSection) -> bool:
+    """Return whether times of the race are over a limit of ``latency_p99_ms``, as far as there are calls enough."""
+    if not gates.latency_p99_ms:
+        return False
+    rows = tail.judge(gates.latency_p99_ms, Measurements(id="", latency=tuple(latency)), Measurements(id=""))
+    return any(row.judgement is GateOutcome.FAILS for row in rows)
 
 
 _HIDDEN, _MANY_TIMES = 0.1, 10

@@ -93,6 +93,9 @@ def test_with_several_shapes_all_must_be_faster():
     mean = next_step(LaunchPlan(finalists=2, objective="mean"), **measured).findings
     assert (mean["one"].verdict, mean["one"].deciding.shape) == (Faster.YES, "mean")
     assert mean["one"].deciding.ratio.estimate == pytest.approx(1.5**0.5, rel=0.02)
+    counted = next_step(LaunchPlan(finalists=2, shapes=("batch1",)), **measured).findings
+    assert (counted["one"].verdict, counted["one"].deciding.shape) == (Faster.YES, "batch1")
+    assert [speedup.shape for speedup in counted["one"].speedups] == ["batch1", "batch8"]
     weights = {"batch1": 0.0, "batch8": 1.0}
     heavy = next_step(LaunchPlan(finalists=2, objective="mean", weights=weights), **measured).findings
     assert heavy["one"].verdict is Faster.NO

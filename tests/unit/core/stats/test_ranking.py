@@ -24,6 +24,7 @@ def test_who_is_faster_at_the_worst_shape_is_first():
     assert rank_finalists(finalists) == ["one", "other"]
     assert rank_finalists(finalists, objective="mean") == ["other", "one"]
     assert rank_finalists(finalists, objective="batch1") == ["other", "one"]
+    assert rank_finalists(finalists, shapes=("batch1",)) == ["other", "one"]
 
 
 def test_who_is_as_fast_by_the_objective_but_at_another_shape_is_tied():

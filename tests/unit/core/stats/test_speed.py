@@ -155,6 +155,12 @@ def test_the_worst_shape_is_taken_as_a_whole():
     assert combine_shapes(ratios, "batch8").tolist() == [2.0, 2.0, 2.0]
 
 
+def test_the_worst_is_of_the_shapes_that_count():
+    ratios = {"one": [1.0, 1.0], "bulk": [3.0, 3.0], "more": [2.0, 2.0]}
+    assert combine_shapes(ratios, "worst", shapes=("bulk", "more")).tolist() == [2.0, 2.0]
+    assert combine_shapes(ratios, "worst", shapes=("bulk",)).tolist() == [3.0, 3.0]
+
+
 def test_the_mean_over_shapes_is_geometric_and_weighted():
     ratios = {"batch1": [1.0, 4.0], "batch8": [4.0, 4.0]}
     assert combine_shapes(ratios, "mean") == pytest.approx(np.array([2.0, 4.0]))

@@ -15,8 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import Interval, Latency, Quality, Speedup
 from kedro_hone.core.gates import Measurements, read_gates
+from kedro_hone.recipe.gates import read_section
 from kedro_hone.search.ceilings import make_ceiling
-from kedro_hone.search.gates import cold_start, drop, drops, latency, load, memory, quality, size, speedup
+from kedro_hone.search.gates import cold_start, drop, drops, latency, load, memory, quality, size, speedup, tail
+from kedro_hone.search.verdict.verdict import misses_tail
 
 SOURCE = Measurements(id="source")
 ANY = st.floats(allow_nan=True, allow_infinity=True)
@@ -26,8 +28,9 @@ AT_MOST = {
     "memory_mb": lambda number: {"peak_memory_bytes": round(number * 1e6)},
     "cold_start_ms": lambda number: {"cold_start_ms": number},
     "latency_ms": lambda number: {"latency": (Latency(shape="batch1", p50_ms=number, n=9),)},
+    "latency_p99_ms": lambda number: {"latency": (Latency(shape="batch1", p50_ms=0.0, n=900, p99_ms=number),)},
 }
-GATES = {one.GATE.name: one.GATE for one in (cold_start, drop, latency, load, memory, quality, size, speedup)}
+GATES = {one.GATE.name: one.GATE for one in (cold_start, drop, latency, load, memory, quality, size, speedup, tail)}
 
 
 def limit_of(gate, number):
@@ -48,7 +51,8 @@ def make_quality(low, high, value=0.99, **changes):
 def test_gates_are_found_and_asked_in_their_order():
     names = [gate.name for gate in read_gates() if gate.name in GATES]  # others may be added without a change here
 
-    assert names == ["other_load", "speedup", "drop", "cold_start_ms", "latency_ms", "memory_mb", "size_mb", "quality"]
+    absolute = ["cold_start_ms", "latency_ms", "latency_p99_ms", "memory_mb", "size_mb", "quality"]
+    assert names == ["other_load", "speedup", "drop", *absolute]
     assert len(names) == len(GATES)
 
 
@@ -365,3 +369,30 @@ def test_a_winner_that_waits_says_for_what():
     said = load.format_wait(0.62)
     assert "0.62 of the cores' time" in said
     assert "`kedro-hone run --from-nodes confirm`" in said
+
+
+@pytest.mark.parametrize(
+    ("measured", "judged", "words"),
+    [
+        ({"n": 700, "p90_ms": 5.0, "p99_ms": 19.0}, GateOutcome.HOLDS, "at the 99th percentile, takes 19.000 ms"),
+        ({"n": 700, "p90_ms": 5.0, "p99_ms": 21.0}, GateOutcome.FAILS, "at the 99th percentile, takes 21.000 ms"),
+        ({"n": 70, "p90_ms": 21.0}, GateOutcome.FAILS, "at the 90th percentile (of 70 calls, too few for the 99th),"),
+        ({"n": 70, "p90_ms": 19.0}, GateOutcome.HOLDS, "at the 90th percentile (of 70 calls, too few for the 99th),"),
+        ({"n": 9}, GateOutcome.UNDECIDED, "was not measured"),
+    ],
+)
+def test_a_tail_is_the_highest_percentile_that_the_calls_support_and_its_name_is_in_the_reason(measured, judged, words):
+    found = evaluate(tail.GATE, {"bulk": 20.0}, latency=(Latency(shape="bulk", p50_ms=1.0, **measured),))
+
+    assert (found.judgement, found.shape) == (judged, "bulk")
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "limits", "misses"),
+    [(21.0, {"bulk": 20.0}, True), (19.0, {"bulk": 20.0}, False), (None, {"bulk": 20.0}, False), (21.0, {}, False)],
+)
+def test_in_the_race_only_a_known_tail_is_missed(p99_ms, limits, misses):
+    gates = read_section({"latency_p99_ms": limits})
+
+    assert misses_tail([Latency(shape="bulk", p50_ms=1.0, n=700, p99_ms=p99_ms)], gates) is misses

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -11,11 +12,13 @@ from hone_runtime.values.outcome import Failed, FailureClass
 from hone_runtime.values.samples import Samples
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.workers.host.session import Block
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.launches import (
     Burst,
     Contestant,
+    _compare_clients,
     _size_bursts,
     measure_round,
     plan_burst,
@@ -29,7 +32,7 @@ BURSTS = {"b1": Burst(calls=3, warmup=2), "b64": Burst(calls=2, warmup=0)}
 class Clock:
     """Stands for a worker: what is tested is who is measured when, and who stands still meanwhile."""
 
-    called = 0
+    called, differing, unsteady = 0, 0, 0
 
     def __init__(self, name, journal, *, fails=False, took=100):
         self.name, self.journal, self.fails, self.stopped, self.took = name, journal, fails, True, took
@@ -51,6 +54,14 @@ class Clock:
         if self.fails:
             return Failed(by=self.name, failure=FailureClass.CRASH, reason="gone")
         return [self.took] * calls
+
+    def time_together(self, shape, calls, *, warmup=0):
+        times = self.time(shape, calls, warmup=warmup)
+        return times if isinstance(times, Failed) else Block(times, self.took * calls // 2)  # two at a time
+
+    def run_together(self, feeds, *, threads, calls):
+        self.journal.append(("run_together", feeds.name, threads, calls))
+        return self.differing if threads > 1 else self.unsteady
 
 
 def entrants(journal, names, failing=()):
@@ -134,9 +145,47 @@ def test_a_burst_is_filled_within_bounds_and_long_calls_need_no_warm_up(fastest_
 )
 def test_a_call_that_is_longer_than_a_burst_is_not_made_for_its_size_again(took_ms, burst, sized):
     clock = Clock("a", [], took=took_ms * 1_000_000)
-    entrant = _size_bursts("a", clock, shapes=["b1"], burst_ms=50, stack=ExitStack())
+    entrant = _size_bursts("a", clock, clients={"b1": 1}, burst_ms=50, stack=ExitStack())
 
     assert (entrant.bursts, clock.called, clock.stopped) == ({"b1": burst}, sized, True)
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "burst"),
+    [
+        (1, Burst(calls=100, warmup=24, clients=4)),  # two at a time: 50 ms
+        (9, Burst(calls=12, warmup=8, clients=4)),
+        (60, Burst(calls=8, warmup=4, clients=4)),
+        (5000, Burst(calls=8, warmup=0, clients=4)),
+        (0.0001, Burst(calls=5000, warmup=1248, clients=4)),
+    ],
+)
+def test_clients_make_as_many_calls_each_and_at_least_two(took_ms, burst):
+    clock = Clock("a", [], took=round(took_ms * 1e6))
+    entrant = _size_bursts("a", clock, clients={"bulk": 4}, burst_ms=50, stack=ExitStack())
+
+    assert entrant.bursts == {"bulk": burst}
+
+
+def test_a_round_has_a_block_of_each_shape_with_clients():
+    (racer,) = entrants([], "a")
+    timings = Timings()
+    bursts = {"b1": BURSTS["b1"], "bulk": Burst(calls=4, warmup=2, clients=2)}
+    measure_round([replace(racer, bursts=bursts)], order=random.Random(0), timings=timings)
+
+    assert timings.rounds == [{"a": {"b1": [100] * 3, "bulk": Block([100] * 4, 200)}}]
+
+
+@pytest.mark.parametrize(
+    ("differing", "unsteady", "reason"),
+    [(0, 0, None), (2, 0, "2 of 12 calls by 4 clients at once returned other outputs than alone"), (9, 3, None)],
+)
+def test_who_mixes_the_results_of_its_clients_does_not_race(tmp_path, differing, unsteady, reason):
+    clock = Clock("a", [])
+    clock.differing, clock.unsteady = differing, unsteady
+    failed = _compare_clients(clock, tmp_path, clients=4, name="a")
+
+    assert (failed and failed.reason) == reason
 
 
 def test_without_an_environment_there_is_no_worker(tmp_path, monkeypatch):

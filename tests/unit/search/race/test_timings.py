@@ -5,6 +5,7 @@ import pytest
 
 from hone_runtime.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.workers.host.session import Block
 from kedro_hone.search.race.timings import Timings, write_timings
 
 
@@ -31,6 +32,41 @@ def test_raw_timings_are_kept_and_written(tmp_path):
         assert {name: array.tolist() for name, array in known.items()} == {
             "race/a/b1": [1, 2, 3, 4, 5],
             "race/a/b1/calls": [3, 2],
+        }
+
+
+def test_several_clients_are_compared_by_the_time_of_a_block_over_its_calls():
+    first = {"source": {"bulk": Block([9, 9, 9, 9], 12)}, "a": {"bulk": Block([3, 3], 4)}}
+    second = {"source": {"bulk": Block([8, 8], 8)}, "a": {"bulk": Block([2, 2, 2, 2], 6)}}
+
+    assert Timings(rounds=[first, second]).pair("a", "bulk") == ([3, 4], [2, 1.5])
+
+
+def test_what_a_client_waits_is_the_latency_and_not_the_time_of_a_block():
+    rounds = [
+        {"a": {"bulk": Block([4_000_000] * 40, 80_000_000)}},
+        {"a": {"bulk": Block([6_000_000] * 40, 160_000_000)}},
+    ]
+    (bulk,) = Timings(rounds=rounds).summarize("a")
+
+    assert (bulk.n, bulk.p50_ms, bulk.p90_ms, bulk.block_ms, bulk.call_ms) == (80, 5.0, 6.0, 3.0, 3.0)
+    (one,) = Timings(rounds=[{"a": {"b1": [4_000_000]}}]).summarize("a")
+    assert (one.block_ms, one.call_ms) == (None, 4.0)
+    assert "block_ms" not in one.model_dump(mode="json"), "figures of one client are written as before"
+
+
+def test_the_time_of_each_block_is_kept(tmp_path):
+    store = Store(tmp_path)
+    timings = Timings(rounds=[{"a": {"b1": [1], "bulk": Block([3, 4], 5)}}, {"a": {"b1": [2], "bulk": Block([6], 6)}}])
+    write_timings(tmp_path / "timings.npz", {"race": timings.store(store, "race")}, store)
+
+    with np.load(tmp_path / "timings.npz") as known:
+        assert {name: array.tolist() for name, array in known.items()} == {
+            "race/a/b1": [1, 2],
+            "race/a/b1/calls": [1, 1],
+            "race/a/bulk": [3, 4, 6],
+            "race/a/bulk/calls": [2, 1],
+            "race/a/bulk/walls": [5, 6],
         }
 
 

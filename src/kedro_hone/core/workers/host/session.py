@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from hone_runtime.contract.job import Call, End
 from hone_runtime.values.base import Json
@@ -22,6 +22,13 @@ from kedro_hone.core.workers.host.guarded import Guarded, LineReader
 _Read = TypeVar("_Read")
 
 _MOST_OPERATORS = 10**9
+
+
+class Block(NamedTuple):
+    """Calls by several clients at once: the time of each, and from the first start to the last end, in nanoseconds."""
+
+    times: list[int]
+    wall: int
 
 
 class WorkerSession:
@@ -73,9 +80,12 @@ class WorkerSession:
         reply = self._request("run_together", feeds=str(feeds.absolute()), threads=threads, calls=calls)
         return reply if isinstance(reply, Failed) else self._read(_read_differing, reply)
 
-    def arm(self, shape: str, feeds: Path) -> Failed | None:
-        """Read the feeds of one shape, an npz file with exactly the rows of one call, into the worker's memory."""
-        reply = self._request("arm", shape=shape, feeds=str(feeds.absolute()))
+    def arm(self, shape: str, feeds: Path, *, clients: int = 1) -> Failed | None:
+        """Read the feeds of one shape, an npz file with exactly the rows of one call, into the worker's memory.
+
+        Each client has a copy of its own.
+        """
+        reply = self._request("arm", shape=shape, feeds=str(feeds.absolute()), clients=clients)
         return reply if isinstance(reply, Failed) else None
 
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
@@ -85,6 +95,14 @@ class WorkerSession:
         """
         reply = self._request("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else self._read(partial(_read_times, calls=calls), reply)
+
+    def time_together(self, shape: str, calls: int, *, warmup: int = 0) -> Block | Failed:
+        """Return the times of some calls by all clients of a shape at once, which was armed with several.
+
+        They are timed after ``warmup`` calls by the same clients that are not measured.
+        """
+        reply = self._request("time_together", shape=shape, calls=calls, warmup=warmup)
+        return reply if isinstance(reply, Failed) else self._read(partial(_read_block, calls=calls), reply)
 
     def count_operators(self, feeds: Path, *, seconds: float) -> dict[str, dict[str, int]] | Failed | None:
         """Return how many operators run for the feeds, an npz file, by precision and kind; None if not known.
@@ -194,6 +212,13 @@ def _read_times(reply: Json, *, calls: int) -> list[int]:
     if len(times) != calls or min(times, default=0) < 0:
         raise ValueError(f"{len(times)} times, or negative ones, for {calls} calls")
     return times
+
+
+def _read_block(reply: Json, *, calls: int) -> Block:
+    times, wall = _read_times(reply, calls=calls), int(reply["wall"])
+    if wall < max(times) or wall <= 0:
+        raise ValueError(f"a block of {wall} ns, with a call of {max(times)} ns")
+    return Block(times, wall)
 
 
 def _read_operators(reply: Json) -> dict[str, dict[str, int]] | None:

@@ -402,3 +402,37 @@ def test_what_a_worker_draws_begins_with_the_seed_of_its_job(open_, tmp_path, mo
         drawn.append(read(output)["y"])
     assert np.array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).all()
+
+
+CLIENTS = """
+import threading
+import numpy as np
+meeting = threading.Barrier(3)
+class Session:
+    def run(self, feeds): meeting.wait(300); return {"y": feeds["x"]}
+def load(job): return Session()
+"""
+
+
+def test_clients_call_at_once_and_their_block_is_timed(open_, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", CLIENTS)  # a call returns when three run
+    session = open_()
+    assert isinstance(session.load(), float)
+    assert session.arm("bulk", feed(tmp_path / "f.npz"), clients=3) is None
+    block = session.time_together("bulk", calls=12, warmup=3)
+
+    assert len(block.times) == 12
+    assert 0 < max(block.times) <= block.wall
+
+
+@pytest.mark.parametrize("wall", ["5", "0", "'x'", "None"])
+def test_a_block_that_is_shorter_than_a_call_is_no_reply(open_, tmp_path, monkeypatch, wall):
+    code = "import hone_runtime.worker.clients as clients\n"
+    code += f"clients.Clients.time = lambda self, calls: ([9] * calls, {wall})\n"
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", code + CLIENTS.replace("meeting.wait(300)", "0"))
+    session = open_()
+    assert isinstance(session.load(), float)
+    assert session.arm("bulk", feed(tmp_path / "f.npz"), clients=3) is None
+    failed = session.time_together("bulk", calls=3)
+
+    assert (failed.failure, session.ended) == (FailureClass.BAD_OUTPUT, True)

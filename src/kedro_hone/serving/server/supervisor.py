@@ -29,8 +29,8 @@ METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _DELAYS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 """How long the restart of a process waits, in seconds, after each failure in a row."""
-_HEALTHY_SECONDS: Final = 30.0
-"""A process that served so long did not fail in a row."""
+_HEALTHY_SECONDS: Final = 5.0
+"""A process that served so long was not at fault: it is replaced at once."""
 _MARGIN_SECONDS: Final = 5.0
 """How long a process may take to end beyond the grace, before it is killed."""
 
@@ -41,7 +41,7 @@ class _Worker:
 
     Attributes:
         pipe: The end of a pipe that becomes readable when the process is ready; -1 when it was read.
-        since: When it was started; the clock does not go back.
+        since: When it became ready, by a clock that does not go back.
     """
 
     process: subprocess.Popen[bytes]
@@ -127,7 +127,7 @@ class Supervisor:
                 one.process.kill()
 
     def _note_ready(self, one: _Worker) -> None:
-        one.ready = bool(os.read(one.pipe, 1))
+        one.ready, one.since = bool(os.read(one.pipe, 1)), time.monotonic()
         os.close(one.pipe)
         one.pipe = -1
         if self._announced and one.ready:

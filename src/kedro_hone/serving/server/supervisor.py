@@ -59,12 +59,14 @@ class Supervisor:
         count: How many are kept running.
         grace: How long they may take to stop, in seconds.
         announce: Called once, when all are ready for the first time.
+        forget: Called with the number of each process that has ended.
     """
 
     start: Callable[[int], subprocess.Popen[bytes]]
     count: int
     grace: float
     announce: Callable[[], None]
+    forget: Callable[[int], None] = lambda _: None
     _workers: list[_Worker] = field(default_factory=list)
     _due: list[float] = field(default_factory=list)
     _failures: int = 0
@@ -144,6 +146,7 @@ class Supervisor:
         """Remove the processes that have ended, and plan their restart; return the exit code if the server ends."""
         for one in [one for one in self._workers if one.process.poll() is not None]:
             self._workers.remove(one)
+            self.forget(one.process.pid)
             if one.pipe >= 0:
                 os.close(one.pipe)
             code = one.process.returncode
@@ -195,11 +198,16 @@ def supervise(configuration: Configuration) -> int:
             command = [sys.executable, "-P", "-m", WORKER, str(file), str(descriptor)]
             return subprocess.Popen(command, pass_fds=[descriptor], env=variables, stdin=subprocess.DEVNULL)
 
+        def forget(process: int) -> None:
+            for gauge in (folder / "metrics").glob(f"gauge_live*_{process}.db"):  # what it had not answered
+                gauge.unlink()
+
         supervisor = Supervisor(
             start=start,
             count=chosen.workers,
             grace=chosen.limits.grace_seconds,
             announce=lambda: print_start(chosen),
+            forget=forget,
         )
         return supervisor.run(stack.enter_context(_catch_signals()))
 

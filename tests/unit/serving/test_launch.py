@@ -8,8 +8,8 @@ import pytest
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import Download
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.environments.environment import Environment
-from kedro_hone.serving.launch import check_environment, describe_model, read_shapes
+from kedro_hone.serving.environment import SERVER, SERVER_TORCH, choose_server
+from kedro_hone.serving.launch import describe_model, read_shapes
 from kedro_hone.serving.winner import ServedWinner, describe_winner
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
@@ -21,12 +21,6 @@ def make(folder: Path, *, runtime: str = "onnxruntime", **metadata) -> ServedWin
         folder=folder, files=folder / "artifact", artifact=artifact, version=None, name="shop", vouched=False
     )
     return describe_winner(download, str(folder))
-
-
-def make_environment(**versions: str) -> Environment:
-    return Environment(
-        toolchain="kserve", key="0", python="python", own=True, lock_digest="sha256:0", versions=versions
-    )
 
 
 def write_evidence(folder: Path, content: str) -> Path:
@@ -58,14 +52,14 @@ def test_a_language_model_with_a_cache_is_refused(tmp_path: Path) -> None:
     assert "--to ovms" in refused.value.hint
 
 
-def test_a_runtime_of_the_environment_is_accepted(tmp_path: Path) -> None:
-    check_environment(make(tmp_path), make_environment(onnxruntime="1.31.0"))
+def test_the_smallest_environment_with_all_runtimes_is_chosen(tmp_path: Path) -> None:
+    small = [make(tmp_path, runtime=one) for one in ("onnxruntime", "openvino", "litert", "composite")]
+    assert choose_server(small) is SERVER
+    assert choose_server([*small, make(tmp_path, runtime="pytorch")]) is SERVER_TORCH
 
 
-@pytest.mark.parametrize(
-    ("runtime", "why"), [("pytorch", "torch"), ("openvino", "openvino"), ("composite", "openvino")]
-)
-def test_a_runtime_that_the_environment_lacks_is_refused(tmp_path: Path, runtime: str, why: str) -> None:
-    with pytest.raises(HoneError, match=why) as refused:
-        check_environment(make(tmp_path, runtime=runtime), make_environment(onnxruntime="1.31.0"))
+@pytest.mark.parametrize("runtime", ["iree", "tensorflow", "nothing"])
+def test_a_runtime_that_no_environment_has_is_refused(tmp_path: Path, runtime: str) -> None:
+    with pytest.raises(HoneError, match=runtime) as refused:
+        choose_server([make(tmp_path), make(tmp_path, runtime=runtime)])
     assert refused.value.slug == "serving-unsupported"

@@ -39,6 +39,7 @@ _MODULES: Final = {
     "replay": "runs",
     "report": "runs",
     "routes": "routes",
+    "serve": "serve",
     "sweep": "sweep",
     "toolchains": "plugins",
     "verify": "verify",

@@ -1,0 +1,97 @@
+"""Export to OpenVINO Model Server: version folders and a ``config.json``.
+
+Source: https://github.com/openvinotoolkit/model_server, ``docs/parameters.md`` and ``src/schema.cpp``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from kedro_hone.serving.export.models import Model, find_misfit, find_threads, list_models
+from kedro_hone.serving.export.target import Export, Request, Target
+from kedro_hone.serving.export.versions import choose_version
+from kedro_hone.serving.winner import ServedWinner
+
+REPOSITORY: Final = PurePosixPath("models")
+"""The folder with the configuration and the models."""
+CONFIG: Final = "config.json"
+
+_FORMATS: Final = ("openvino-ir", "onnx")
+_READS: Final = frozenset({"", "ai.onnx"})
+"""The domains of ONNX operators that OpenVINO reads without extensions."""
+
+_START: Final = """```console
+docker run --rm --cpus={cpus} -p 8000:8000 -p 9000:9000 -v "$PWD/models:/models:ro" openvino/model_server:latest \\
+  --config_path /models/config.json --rest_port 8000 --port 9000
+```
+
+Replace `latest` by the release that you use: its OpenVINO must be at least as new as the one that wrote the model."""
+
+
+def _find_misfit(winner: ServedWinner, request: Request) -> str:
+    if misfit := find_misfit(winner, _FORMATS, text=False):
+        return misfit
+    if request.max_batch is not None:
+        return "it merges no calls, which --max-batch needs"
+    for model in list_models(winner):
+        domains = model.artifact.metadata.get("domains")
+        foreign = sorted({*domains} - _READS) if isinstance(domains, list) else []
+        if model.artifact.format == "onnx" and foreign:
+            return f"OpenVINO does not read the operators of {foreign[0]}, which ONNX Runtime wrote into the graph"
+    return ""
+
+
+def write_repository(winner: ServedWinner, _request: Request) -> Export:
+    """Return the export for OpenVINO Model Server."""
+    version, models = choose_version(winner), list_models(winner)
+    files: dict[PurePosixPath, Path | bytes] = {}
+    for model in models:
+        files |= {REPOSITORY / model.name / str(version) / name: path for name, path in model.files.items()}
+    config = {"model_config_list": [{"config": _configure(model, version)} for model in models]}
+    files[REPOSITORY / CONFIG] = f"{json.dumps(config, indent=2)}\n".encode()
+    cpus = max((find_threads(model.artifact) or 1) for model in models)
+    return Export(
+        files=files,
+        models=models,
+        start=_START.format(cpus=cpus),
+        port=8000,
+        notes=tuple(_list_notes(models)),
+        places=tuple(REPOSITORY / model.name / str(version) for model in models),
+    )
+
+
+def _configure(model: Model, version: int) -> dict[str, Any]:
+    """Return a model's entry; its path is relative to the configuration's folder."""
+    options = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
+    if model.artifact.format == "onnx":
+        options["INFERENCE_PRECISION_HINT"] = "f32"  # as ONNX Runtime computes
+    options |= {name: str(value) for name, value in model.artifact.run_options.items() if name.isupper()}
+    if (threads := find_threads(model.artifact)) is not None:
+        options["INFERENCE_NUM_THREADS"] = str(threads)
+    return {
+        "name": model.name,
+        "base_path": model.name,
+        "target_device": "CPU",
+        "model_version_policy": {"specific": {"versions": [version]}},
+        "plugin_config": options,
+    }
+
+
+def _list_notes(models: tuple[Model, ...]) -> Iterator[str]:
+    if any(model.artifact.format == "onnx" for model in models):
+        yield (
+            "OpenVINO Model Server runs ONNX models in OpenVINO, and the winner was measured in ONNX Runtime: compare "
+            "the expected response and the speed first."
+        )
+
+
+TARGET: Final = Target(
+    name="ovms",
+    title="OpenVINO Model Server",
+    find_misfit=_find_misfit,
+    write=write_repository,
+    unverified="The server itself never ran in the tests of kedro-hone; they check config.json by its own schema.",
+)

@@ -101,5 +101,4 @@ TARGET: Final = Target(
     title="MLServer",
     find_misfit=_find_misfit,
     write=_write,
-    unverified="MLServer itself never ran in the tests of kedro-hone.",
 )

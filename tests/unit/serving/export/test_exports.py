@@ -100,3 +100,4 @@ def test_every_readme_has_the_check_and_what_is_unverified(tmp_path, stack) -> N
         assert f"http://localhost:{port}/v2/models/digits/infer" in readme
         assert "--data-binary @golden/request.json" in readme
         assert TARGETS[name].unverified in readme
+        assert ("Unverified" in readme) == (name != "mlserver")

@@ -18,7 +18,13 @@ STORED = Request(storage_uri="s3://models/digits")
 
 VALIDATE = """
 import json, sys, yaml
+import kserve.models
 from kserve import ApiClient, V1alpha1ServingRuntime, V1beta1InferenceService
+from kubernetes import client
+
+for name in dir(client):  # KServe's models name those of Kubernetes, and look for them among their own
+    if not hasattr(kserve.models, name):
+        setattr(kserve.models, name, getattr(client, name))
 
 class Response:
     def __init__(self, path):
@@ -28,7 +34,9 @@ for path in sys.argv[1:]:
     document = yaml.safe_load(open(path))
     kind = {"InferenceService": V1beta1InferenceService, "ServingRuntime": V1alpha1ServingRuntime}[document["kind"]]
     read = ApiClient().deserialize(Response(path), kind)
-    assert ApiClient().sanitize_for_serialization(read) == document, (path, read)
+    found = ApiClient().sanitize_for_serialization(read)
+    if found != document:
+        sys.exit(f"unlike KServe's: {found}")
 """
 
 
@@ -82,7 +90,7 @@ def test_a_key_that_kserve_does_not_know_is_detected(tmp_path, python) -> None:
         "spec": spec,
     }
     path.write_text(yaml.safe_dump(document))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="unlike KServe's"):
         validate(python, path)
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from installations import install_once
 from winners import ROWS, X, Y, make_composite, make_ir_winner, make_onnx_winner, make_static_winner, make_winner
 
 from hone_runtime.errors import HoneError
@@ -14,7 +14,6 @@ from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.serving.export.exports import export_winner
 from kedro_hone.serving.export.target import Request
 
-LOCK = Path(__file__).with_name("tritonclient.lock")
 PARSE = """
 import json, sys
 from google.protobuf import json_format, text_format
@@ -24,25 +23,18 @@ print(json.dumps(json_format.MessageToDict(config, preserving_proto_field_name=T
 """
 
 
-@pytest.fixture(scope="session")
-def packages() -> Path:
-    """A folder with Triton's own client: its protobuf conflicts with this interpreter's."""
-    import sys
-
-    def install(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*pip, "--target", folder, "--requirement", LOCK], check=True, timeout=1200)
-
-    return install_once("tritonclient", LOCK, install)
-
-
 @pytest.fixture
-def parse(packages):
+def parse(model_servers):
     """Parse ``config.pbtxt`` by Triton's own definition, which refuses unknown fields and values."""
-    import sys
 
     def parse(path: Path) -> dict:
-        command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(packages)!r})\n{PARSE}", str(path)]
+        command = [
+            sys.executable,
+            "-I",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(model_servers)!r})\n{PARSE}",
+            str(path),
+        ]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout)

@@ -18,7 +18,7 @@ from mlserver.utils import get_model_uri
 import kedro_hone
 
 
-class HoneModel(MLModel):
+class HoneModel(MLModel):  # type: ignore[misc]  # mypy does not see MLServer
     """The winner in the folder ``winner``; tensors have the names, types and shapes of ``model-settings.json``."""
 
     async def load(self) -> bool:
@@ -52,7 +52,8 @@ class HoneModel(MLModel):
 def _read(tensor: RequestInput) -> np.ndarray[Any, Any]:
     if tensor.datatype == "BYTES":
         return np.array(StringCodec.decode_input(tensor)).reshape(tensor.shape)
-    return NumpyCodec.decode_input(tensor)
+    array: np.ndarray[Any, Any] = NumpyCodec.decode_input(tensor)
+    return array
 
 
 def _write(name: str, datatype: str, array: np.ndarray[Any, Any]) -> ResponseOutput:

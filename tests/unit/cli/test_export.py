@@ -33,8 +33,10 @@ def test_without_a_target_those_that_fit_are_listed(winner, tmp_path) -> None:
     found = run(winner)
     assert found.exit_code == 0, found.output
     assert "triton      fits" in found.output
-    assert "tflite      no: it does not run the format onnx" in found.output
-    assert json.loads(run(winner, "--json").stdout)["openvino"] == "it does not run the format onnx"
+    assert "tflite      no: the winner's format is onnx, and it takes tflite" in found.output
+    assert (
+        json.loads(run(winner, "--json").stdout)["openvino"] == "the winner's format is onnx, and it takes openvino-ir"
+    )
 
 
 def test_an_export_reports_the_check(winner, tmp_path, monkeypatch) -> None:

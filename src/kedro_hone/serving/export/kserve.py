@@ -91,7 +91,8 @@ def _describe_service(name: str, *, form: str, runtime: str, uri: str, threads: 
         "storageUri": uri,
     }
     if threads is not None:
-        model["resources"] = {"requests": {"cpu": str(threads)}, "limits": {"cpu": str(threads)}}
+        most = threads + 1  # the runtimes' own limit is one; the server's threads compute, too
+        model["resources"] = {"requests": {"cpu": str(threads)}, "limits": {"cpu": str(most)}}
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",

@@ -1,6 +1,6 @@
 """Export to MLServer: ``model-settings.json`` and a model that calls ``kedro_hone.load``.
 
-Source: https://github.com/SeldonIO/MLServer, ``docs/reference/model-settings.md``.
+Source: https://docs.seldon.ai/mlserver/api-reference/modelsettings.
 """
 
 from __future__ import annotations

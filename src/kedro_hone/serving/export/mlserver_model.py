@@ -57,4 +57,6 @@ def _read(tensor: RequestInput) -> np.ndarray[Any, Any]:
 
 
 def _write(name: str, datatype: str, array: np.ndarray[Any, Any]) -> ResponseOutput:
-    return ResponseOutput(name=name, datatype=datatype, shape=list(array.shape), data=array.ravel().tolist())
+    data = array.ravel().tolist()
+    values = [str(text).encode() for text in data] if datatype == "BYTES" else data
+    return ResponseOutput(name=name, datatype=datatype, shape=list(array.shape), data=values)

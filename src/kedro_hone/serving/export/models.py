@@ -61,7 +61,7 @@ def _list_misfits(winner: ServedWinner, known: set[Format], *, text: bool) -> It
     artifact = winner.artifact
     forms = {part.format for part in read_parts(artifact)} or {artifact.format}
     if unknown := sorted(forms - known):
-        yield f"it does not run the format {unknown[0]}"
+        yield f"the winner's format is {unknown[0]}, and it takes {', '.join(sorted(known))}"
     if artifact.device != CPU:
         yield f"the winner is for the device {artifact.device}, and exports are for CPUs"
     if artifact.has_cache:

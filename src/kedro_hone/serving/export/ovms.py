@@ -1,6 +1,6 @@
 """Export to OpenVINO Model Server: version folders and a ``config.json``.
 
-Source: https://github.com/openvinotoolkit/model_server, ``docs/parameters.md`` and ``src/schema.cpp``.
+Source: https://github.com/openvinotoolkit/model_server, its page of parameters and ``src/schema.cpp``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READS: Final = frozenset({"", "ai.onnx"})
 """The domains of ONNX operators that OpenVINO reads without extensions."""
 
 _START: Final = """```console
-docker run --rm --cpus={cpus} -p 8000:8000 -p 9000:9000 -v "$PWD/models:/models:ro" openvino/model_server:latest \\
+docker run --rm -p 8000:8000 -p 9000:9000 -v "$PWD/models:/models:ro" openvino/model_server:latest \\
   --config_path /models/config.json --rest_port 8000 --port 9000
 ```
 
@@ -52,11 +52,10 @@ def write_repository(winner: ServedWinner, _request: Request) -> Export:
         files |= {REPOSITORY / model.name / str(version) / name: path for name, path in model.files.items()}
     config = {"model_config_list": [{"config": _configure(model, version)} for model in models]}
     files[REPOSITORY / CONFIG] = f"{json.dumps(config, indent=2)}\n".encode()
-    cpus = max((find_threads(model.artifact) or 1) for model in models)
     return Export(
         files=files,
         models=models,
-        start=_START.format(cpus=cpus),
+        start=_START,
         port=8000,
         notes=tuple(_list_notes(models)),
         places=tuple(REPOSITORY / model.name / str(version) for model in models),

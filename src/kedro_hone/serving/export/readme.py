@@ -36,7 +36,8 @@ def name_golden_folder(export: Export, model: Model) -> str:
 
 def _list_paragraphs(winner: ServedWinner, target: Target, export: Export) -> Iterator[str]:
     artifact = winner.artifact
-    origin = winner.uri if winner.download.version else PurePath(winner.uri).name  # no path of this machine
+    here = winner.download.name or PurePath(winner.uri).name  # no path of this machine
+    origin = winner.uri if winner.download.version else here
     yield f"# {winner.name} for {target.title}"
     yield (
         f"Written by kedro-hone {kedro_hone.__version__} from `{clean_line(origin)}` (`{artifact.digest}`): "

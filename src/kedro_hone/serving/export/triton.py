@@ -1,7 +1,7 @@
 """Export to a model repository of NVIDIA Triton Inference Server, for its backends ONNX Runtime, OpenVINO and PyTorch.
 
-Sources: the README files of Triton's ``onnxruntime_backend``, ``openvino_backend`` and ``pytorch_backend``, and
-``docs/user_guide/model_configuration.md`` of its server.
+Sources: https://github.com/triton-inference-server, the README files of ``onnxruntime_backend``, ``openvino_backend``
+and ``pytorch_backend``, and the guide to model configurations of ``server``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNOPTIMIZED: Final = 2
 """The level of the graph's optimization by which Triton's ONNX Runtime backend disables all of it."""
 
 _START: Final = """```console
-docker run --rm --cpus={cpus} -e ORT_DISABLE_TELEMETRY=1 -p 8000:8000 -p 8001:8001 -p 8002:8002 \\
+docker run --rm -e ORT_DISABLE_TELEMETRY=1 -p 8000:8000 -p 8001:8001 -p 8002:8002 \\
   -v "$PWD/models:/models:ro" nvcr.io/nvidia/tritonserver:{release}-py3 \\
   tritonserver --model-repository=/models
 ```
@@ -228,8 +228,7 @@ def _describe_start(models: tuple[Model, ...]) -> str:
             }
         )
     )
-    cpus = max((find_threads(model.artifact) or 1) for model in models)
-    return _START.format(cpus=cpus, release="YY.MM", needs=needs)
+    return _START.format(release="YY.MM", needs=needs)
 
 
 def _list_notes(models: tuple[Model, ...], request: Request) -> Iterator[str]:
@@ -242,7 +241,7 @@ def _list_notes(models: tuple[Model, ...], request: Request) -> Iterator[str]:
     if any(model.artifact.run_options.get("INFERENCE_PRECISION_HINT") == "f32" for model in models):
         yield (
             "Triton's OpenVINO backend has no parameter for fp32: on a CPU with bf16 it may compute in bf16 where the "
-            "winner computed in fp32. Compare the expected response first, or export to ovms."
+            "winner computed in fp32. Compare the expected response first."
         )
     if "aot-inductor" in formats:
         yield ("Tensors are named by their position. The packages are machine code for one kind of CPU.")

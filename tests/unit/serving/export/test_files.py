@@ -77,6 +77,11 @@ def test_compiled_models_have_a_file_for_each_shape(tmp_path, stack, target, end
     assert f"| `model/model-bulk{ending}` | batch 3 only |" in (tmp_path / "out" / "README.md").read_text()
 
 
+@pytest.mark.attack(
+    who="registry",
+    what="a shape whose name is Python, for the code in the README of an export",
+    stopped_by="the name of a shape is that of a file, or nothing is written",
+)
 def test_names_of_shapes_are_names_of_files(tmp_path, stack) -> None:
     winner = make_static_winner(tmp_path / "winner", form="tflite", runtime="litert", ending=".tflite", stack=stack)
     shape = winner.artifact.static_shapes[0].model_copy(update={"name": '"); run("'})
@@ -85,6 +90,11 @@ def test_names_of_shapes_are_names_of_files(tmp_path, stack) -> None:
         export_winner(winner, "tflite", Request(), tmp_path / "out")
 
 
+@pytest.mark.attack(
+    who="registry",
+    what="a tensor whose name is Markdown, for the README of an export",
+    stopped_by="a name has one line there, and no character that ends its cell or its quotes",
+)
 def test_a_readme_does_not_repeat_the_markup_of_a_name(tmp_path, stack) -> None:
     odd = TensorSpec(name="x` | [a](b)\n# c", dtype="float32", shape=("batch", 4))
     winner = make_winner(

@@ -62,7 +62,7 @@ def test_an_onnx_winner_uses_kserves_triton(tmp_path, stack, python) -> None:
         "protocolVersion": "v2",
         "runtime": "kserve-tritonserver",
         "storageUri": "s3://models/digits",
-        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
     }
     assert (tmp_path / "out" / "models" / "digits" / "config.pbtxt").is_file()
     assert not (tmp_path / "out" / "serving-runtime.yaml").exists()

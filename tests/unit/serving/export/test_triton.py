@@ -128,6 +128,11 @@ def test_packages_of_aotinductor_become_a_model_for_each_shape(tmp_path, stack, 
     assert (tmp_path / "out" / "models" / "digits-2" / "1" / "model.pt2").read_text() == "bulk"
 
 
+@pytest.mark.attack(
+    who="registry",
+    what="a tensor whose name ends its quotes in an exported configuration, and goes on with other fields",
+    stopped_by="every byte that could end a text is escaped",
+)
 def test_names_cannot_leave_their_quotes(tmp_path, stack, parse) -> None:
     odd = TensorSpec(name='x" data_type: TYPE_INT8 \\', dtype="float32", shape=("batch", 4))
     winner = make_winner(

@@ -61,6 +61,18 @@ def write_ir(folder: Path) -> None:
     ov.save_model(ov.Model([product], [x], "net"), folder / "model.xml", compress_to_fp16=False)
 
 
+def write_text_onnx(folder: Path) -> None:
+    """Write ``y = t``, a graph of text."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    values = [helper.make_tensor_value_info(name, TensorProto.STRING, ["batch", 2]) for name in ("t", "y")]
+    graph = helper.make_graph([helper.make_node("Identity", ["t"], ["y"])], "net", values[:1], values[1:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "model.onnx"
+    )
+
+
 def make_winner(
     folder: Path,
     write: Callable[[Path], None],
@@ -96,7 +108,10 @@ def make_winner(
     if run:
         feeds = {"x": ROWS} if rows is None else dict(rows)
         runs = Learner(artifact, files, interface="onnx").list_runs()
-        parts = [one(feeds) for one in runs]
+        parts = [
+            {name: array.astype(str) if array.dtype.kind == "O" else array for name, array in one(feeds).items()}
+            for one in runs
+        ]
         golden = make_golden(
             feeds,
             parts[0],
@@ -116,6 +131,14 @@ def make_onnx_winner(folder: Path, *, stack: ExitStack, **attributes: Any) -> Se
     """Return a winner for ONNX Runtime, saved as it optimized the graph."""
     saved = {"run_options": {"graph_optimization": "disabled"}, **attributes}
     return make_winner(folder, write_onnx, stack=stack, **saved)
+
+
+def make_text_winner(folder: Path, *, stack: ExitStack, **attributes: Any) -> ServedWinner:
+    """Return a winner for ONNX Runtime that takes and returns text."""
+    specs = [TensorSpec(name=name, dtype="str", shape=("batch", 2)) for name in ("t", "y")]
+    rows = {"t": np.array([["ä", "beta"], ["", "c"]])}
+    sides = {"inputs": (specs[0],), "outputs": (specs[1],)}
+    return make_winner(folder, write_text_onnx, stack=stack, rows=rows, **sides, **attributes)
 
 
 def make_ir_winner(folder: Path, *, stack: ExitStack, **attributes: Any) -> ServedWinner:

@@ -23,10 +23,11 @@ def write_folder(files: Files, folder: Path, check: Callable[[Path], T]) -> T:
         check: Called with the complete folder before it is moved; what it raises leaves nothing behind.
 
     Raises:
-        HoneError: ``option-invalid``: there are files in the folder, or it is none.
+        HoneError: ``option-invalid``: there are files in the folder, it is none, or nothing may be written there.
     """
+    folder = folder.absolute()
     _require_empty(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    _make_parent(folder)
     with tempfile.TemporaryDirectory(
         dir=folder.parent, prefix=f".{folder.name}.", ignore_cleanup_errors=True
     ) as scratch:
@@ -37,6 +38,20 @@ def write_folder(files: Files, folder: Path, check: Callable[[Path], T]) -> T:
         _require_empty(folder)
         made.rename(folder)  # replaces an empty folder, and fails for any other
     return found
+
+
+def _make_parent(folder: Path) -> None:
+    """Make the folder in which a folder is written, and check that it can be."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder.parent).close()
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise HoneError(
+            "option-invalid",
+            f"{folder} cannot be written.",
+            why=f"{error.strerror}: {error.filename or folder.parent}.",
+            hint="Name a folder with --output where you may write.",
+        ) from error
 
 
 def _write_file(folder: Path, name: PurePosixPath, content: Path | bytes) -> None:

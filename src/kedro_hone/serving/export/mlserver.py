@@ -26,6 +26,9 @@ pip install mlserver {packages}
 mlserver start .
 ```"""
 
+_LOADED: Final = "kedro_hone.load opens the winner: it compares the golden rows, and serves any number of rows."
+_MERGED: Final = "MLServer counts the merged calls, and not their rows."
+
 
 def _find_misfit(_winner: ServedWinner, _request: Request) -> str:
     return ""  # whatever kedro_hone.load opens
@@ -57,7 +60,7 @@ def _write(winner: ServedWinner, request: Request) -> Export:
         models=(model,),
         start=_START.format(packages=" ".join(f"'{name}'" for name in (*needs, *runtime))),
         port=8080,
-        notes=("kedro_hone.load opens the winner: it compares the golden rows, and serves any number of rows.",),
+        notes=(_LOADED, _MERGED) if request.max_batch else (_LOADED,),
         places=(_WINNER / winner.files.relative_to(whole).as_posix(),),
     )
 

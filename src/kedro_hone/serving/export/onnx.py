@@ -26,19 +26,19 @@ import onnxruntime as ort
 
 options = ort.SessionOptions()
 {settings}session = ort.InferenceSession("model/model.onnx", options, providers=["CPUExecutionProvider"])
+{golden}```"""
 
-TYPES = {{"FP16": "float16", "FP32": "float32", "FP64": "float64", "BYTES": "str"}}
-rows = {{
+_GOLDEN: Final = """
+TYPES = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BYTES": "str"}
+rows = {
     tensor["name"]: np.array(tensor["data"], TYPES.get(tensor["datatype"], tensor["datatype"].lower())).reshape(
         tensor["shape"]
     )
     for tensor in json.load(open("golden/request.json"))["inputs"]
-}}
+}
 names = [output.name for output in session.get_outputs()]
-outputs = dict(zip(names, session.run(names, rows)))
-```
-
-`outputs` are those in `golden/response.json`, within its tolerance."""
+outputs = dict(zip(names, session.run(names, rows)))  # those in golden/response.json, within its tolerance
+"""
 
 
 def _find_misfit(winner: ServedWinner, request: Request) -> str:
@@ -60,7 +60,9 @@ def _write(winner: ServedWinner, _request: Request) -> Export:
     return Export(
         files={_FOLDER / name: path for name, path in model.files.items()},
         models=(model,),
-        start=_START.format(settings="".join(f"{line}\n" for line in lines)),
+        start=_START.format(
+            settings="".join(f"{line}\n" for line in lines), golden=_GOLDEN if model.golden is not None else ""
+        ),
         places=(_FOLDER,),
     )
 

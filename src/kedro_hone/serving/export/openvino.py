@@ -23,7 +23,9 @@ import openvino as ov
 
 properties = {properties!r}
 compiled = ov.Core().compile_model("model/model.xml", "CPU", properties)
+{golden}```"""
 
+_GOLDEN: Final = """
 TYPES = {{"FP16": "float16", "FP32": "float32", "FP64": "float64"}}
 rows = {{
     tensor["name"]: np.array(tensor["data"], TYPES.get(tensor["datatype"], tensor["datatype"].lower())).reshape(
@@ -32,10 +34,8 @@ rows = {{
     for tensor in json.load(open("golden/request.json"))["inputs"]
 }}
 results = compiled(rows)
-outputs = {{name: results[name] for name in {names!r}}}
-```
-
-`outputs` are those in `golden/response.json`, within its tolerance."""
+outputs = {{name: results[name] for name in {names!r}}}  # those in golden/response.json, within its tolerance
+"""
 
 
 def _find_misfit(winner: ServedWinner, request: Request) -> str:
@@ -55,7 +55,9 @@ def _write(winner: ServedWinner, _request: Request) -> Export:
     return Export(
         files={_FOLDER / name: path for name, path in model.files.items()},
         models=(model,),
-        start=_START.format(properties=properties, names=names),
+        start=_START.format(
+            properties=properties, golden=_GOLDEN.format(names=names) if model.golden is not None else ""
+        ),
         places=(_FOLDER,),
     )
 

@@ -9,17 +9,28 @@ from kedro_hone.serving.export.models import find_threads
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.winner import ServedWinner
 
-_START: Final = """```python
-from ai_edge_litert.interpreter import Interpreter
-
-interpreter = Interpreter("model/{file}", num_threads={threads})
-interpreter.allocate_tensors()
-run = interpreter.get_signature_runner("serving_default")
-outputs = run(**arrays)  # by the `key` of each tensor in model/index.json
+_START: Final = """```console
+pip install 'ai-edge-litert>=2.3,<2.4' numpy
 ```
 
-There is a file for each of the recipe's shapes; a call must have exactly its sizes. Integers of 64 bits are stored
-as 32 bits."""
+```python
+import json
+
+from ai_edge_litert.interpreter import Interpreter
+
+index = json.load(open("model/index.json"))
+interpreter = Interpreter("model/{file}", num_threads={threads})
+interpreter.allocate_tensors()
+runner = interpreter.get_signature_runner("serving_default")
+
+
+def run(arrays):
+    outputs = runner(**{{spec["key"]: arrays[spec["name"]] for spec in index["inputs"]}})
+    return {{spec["name"]: outputs[spec["key"]] for spec in index["outputs"]}}
+```
+
+There is a file for each of the recipe's shapes; a call must have exactly its sizes. The files store integers of 64 bits
+as 32 bits: convert them."""
 
 
 def _write(winner: ServedWinner, _request: Request) -> Export:

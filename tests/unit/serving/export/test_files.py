@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from winners import ROWS, WEIGHTS, X, make_composite, make_ir_winner, make_onnx_winner, make_static_winner, make_winner
+from winners import (
+    ROWS,
+    WEIGHTS,
+    X,
+    make_composite,
+    make_ir_winner,
+    make_onnx_winner,
+    make_static_winner,
+    make_winner,
+    write_onnx,
+)
 
 from hone_runtime.errors import HoneError
-from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.artifact import Shape, TensorSpec
 from kedro_hone.serving.export.exports import export_winner
 from kedro_hone.serving.export.target import Request
 
+LITERT = Path(__file__).parents[3] / "toolchains" / "litert" / "digits"
 PRINT = "\nprint(json.dumps({name: array.tolist() for name, array in outputs.items()}))\n"
 
 
-def run_readme(folder: Path, more: str = PRINT) -> dict:
+def run_readme(folder: Path, more: str = PRINT, python: str = sys.executable) -> dict:
     """Run the code in an export's README, in its folder, and return the outputs that it computed."""
     (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    run = subprocess.run([sys.executable, "-c", code + more], cwd=folder, capture_output=True, text=True, check=False)
+    run = subprocess.run([python, "-c", code + more], cwd=folder, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -58,12 +70,49 @@ def test_the_code_for_openvino_computes_the_golden_rows(tmp_path, stack) -> None
     assert run_readme(tmp_path / "out", threads) == 1
 
 
+def test_without_golden_rows_the_code_opens_the_file_only(tmp_path, stack) -> None:
+    winner = make_winner(tmp_path / "winner", write_onnx, stack=stack, run=False)
+    export_winner(winner, "onnx", Request(), tmp_path / "out")
+    assert run_readme(tmp_path / "out", "\nprint(json.dumps(session.get_inputs()[0].name))\n") == "x"
+
+
 @pytest.mark.parametrize("target", ["onnx", "openvino"])
 def test_a_composite_is_no_single_file(tmp_path, stack, target) -> None:
     winner = make_composite(tmp_path / "winner", stack=stack)
     with pytest.raises(HoneError, match="composite") as refused:
         export_winner(winner, target, Request(), tmp_path / "out")
     assert "kedro-hone choose ir>f32 or session" in refused.value.hint
+
+
+def test_the_code_for_litert_computes_the_outputs(tmp_path, stack, environments) -> None:
+    from sklearn.datasets import load_digits
+
+    from kedro_hone.adaptors.litert.adaptor import TOOLCHAIN
+
+    image, logits = (
+        TensorSpec(name=name, dtype="float32", shape=shape)
+        for name, shape in (("image", ("batch", 1, 8, 8)), ("logits", ("batch", 10)))
+    )
+    winner = make_winner(
+        tmp_path / "winner",
+        lambda files: shutil.copytree(LITERT, files, dirs_exist_ok=True),
+        stack=stack,
+        run=False,
+        format="tflite",
+        runtime="litert",
+        inputs=(image,),
+        outputs=(logits,),
+        static_shapes=tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in (64, 1)),
+    )
+    export_winner(winner, "tflite", Request(), tmp_path / "out")
+    images, labels = load_digits(return_X_y=True)
+    np.save(tmp_path / "out" / "rows.npy", (images[:64] / 16).astype(np.float32).reshape(-1, 1, 8, 8))
+    more = (
+        '\nimport numpy as np\nfound = run({"image": np.load("rows.npy")})\n'
+        "print(json.dumps({name: array.tolist() for name, array in found.items()}))\n"
+    )
+    found = run_readme(tmp_path / "out", more, environments.ensure(TOOLCHAIN).python)
+    assert (np.argmax(found["logits"], axis=1) == labels[:64]).mean() > 0.9
 
 
 @pytest.mark.parametrize(("target", "ending"), [("tflite", ".tflite"), ("executorch", ".pte")])

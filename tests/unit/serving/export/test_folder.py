@@ -49,6 +49,21 @@ def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
+def test_a_place_where_nothing_may_be_written(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "out", tmp_path / "file" / "deep" / "out"):
+        with pytest.raises(HoneError, match="cannot be written") as refused:
+            write_folder(FILES, place, lambda _: None)
+        assert refused.value.slug == "option-invalid"
+
+
+def test_the_current_folder_is_used_if_it_is_empty(tmp_path, monkeypatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    write_folder(FILES, Path(), lambda _: None)
+    assert (tmp_path / "here" / "a" / "b.txt").is_file()
+
+
 @pytest.mark.parametrize("name", ["../out", "/out"])
 def test_no_file_is_written_outside(tmp_path, name) -> None:
     with pytest.raises(ValueError, match="outside"):

@@ -26,6 +26,7 @@ def test_the_settings_describe_the_winner(tmp_path, stack) -> None:
     winner = make_onnx_winner(tmp_path / "winner", stack=stack)
     exported = export_winner(winner, "mlserver", Request(max_batch=16), tmp_path / "out")
     assert not exported.gap
+    assert "merged calls" in exported.export.notes[1]
     assert json.loads((tmp_path / "out" / "model-settings.json").read_text()) == {
         "name": "digits",
         "implementation": "model.HoneModel",

@@ -12,14 +12,15 @@ from hone_runtime.interfaces.tensors import Run
 from hone_runtime.learner import Learner
 from hone_runtime.learner.golden import Golden
 from hone_runtime.text import begin_sentence
-from hone_runtime.values.artifact import Artifact
+from kedro_hone.serving.export.models import Model
 from kedro_hone.serving.export.target import Export
 
 
 def find_check_gap(export: Export, folder: Path, golden: Golden | None) -> str:
     """Run the golden rows in the files of an export, and return why that was not possible, as a clause; else empty.
 
-    Each model is opened by the winner's own runtime in this process, with the winner's run options and threads.
+    Each model is opened in this process, by the winner's own runtime with its run options and threads, or by the
+    server's runtime where that is another one.
 
     Args:
         export: The export.
@@ -37,7 +38,7 @@ def find_check_gap(export: Export, folder: Path, golden: Golden | None) -> str:
         runs = list(_open(export, folder))
         difference = golden.find_difference(*runs, host=read_host())
     except ImportError as error:
-        return f"the winner's runtime is not installed here: {error}"
+        return f"the runtime is not installed here: {error}"
     except HoneError:
         raise
     except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
@@ -58,7 +59,7 @@ def _open(export: Export, folder: Path) -> Iterator[Run]:
     for model, place in zip(export.models, _repeat(export), strict=True):
         key = (place, model.artifact.model_dump_json())
         if key not in opened:
-            opened[key] = _list_runs(model.artifact, folder / place)
+            opened[key] = (export.open or open_model)(model, folder / place)
             yield from opened[key]
 
 
@@ -68,5 +69,6 @@ def _repeat(export: Export) -> list[Path]:
     return places * len(export.models) if len(places) == 1 else places
 
 
-def _list_runs(artifact: Artifact, folder: Path) -> tuple[Run, ...]:
-    return Learner(artifact, folder, interface="onnx").list_runs()
+def open_model(model: Model, folder: Path) -> tuple[Run, ...]:
+    """Return the calls of a model in the winner's own runtime."""
+    return Learner(model.artifact, folder, interface="onnx").list_runs()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hone_runtime.interfaces.tensors import Run
 from hone_runtime.signing.policy import Policy
 from kedro_hone.serving.export.models import Model
 from kedro_hone.serving.winner import ServedWinner
@@ -43,6 +44,8 @@ class Export:
         start: How to start the server or open the files, in Markdown.
         port: The server's port for REST; None if the target is no server.
         notes: Differences from the measured winner that the target causes, each a sentence or two.
+        open: Opens a model from the folder of its files as the server does, and returns its calls; None if that is the
+            winner's own runtime.
         places: For each model that this process can open as written, the folder of its files below the export.
     """
 
@@ -51,6 +54,7 @@ class Export:
     start: str
     port: int | None = None
     notes: tuple[str, ...] = ()
+    open: Callable[[Model, Path], tuple[Run, ...]] | None = None
     places: tuple[PurePosixPath, ...] = ()
 
 

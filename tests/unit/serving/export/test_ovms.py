@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -69,6 +70,17 @@ def test_an_onnx_model_is_run_by_another_runtime_and_the_readme_says_so(tmp_path
     assert entry["config"]["plugin_config"]["INFERENCE_PRECISION_HINT"] == "f32"
     assert "graph_optimization" not in entry["config"]["plugin_config"]
     assert "measured in ONNX Runtime" in exported.export.notes[0]
+    assert not exported.gap
+
+
+def test_an_onnx_model_that_openvino_computes_differently_is_not_written(tmp_path, stack) -> None:
+    winner = make_onnx_winner(tmp_path / "winner", stack=stack, metadata={"threads": 1, "domains": ["ai.onnx"]})
+    y = winner.golden.outputs["y"]
+    outputs = {**winner.golden.outputs, "y": type(y).of(y.unpack()[:, ::-1])}
+    winner = replace(winner, golden=winner.golden.model_copy(update={"outputs": outputs}))
+    with pytest.raises(HoneError, match="output y differs"):
+        export_winner(winner, "ovms", Request(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_graph_with_operators_of_onnx_runtime_is_refused(tmp_path, stack) -> None:

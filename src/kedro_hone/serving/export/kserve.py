@@ -7,6 +7,7 @@ ServingRuntime is exported for it. Source: https://github.com/kserve/kserve, ``c
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -55,7 +56,10 @@ def _write(winner: ServedWinner, request: Request) -> Export:
     runtime = f"{name}-ovms" if own else "kserve-tritonserver"
     form = "openvino" if own else "triton"
     threads = find_threads(winner.artifact)
-    files[SERVICE] = _dump(_describe_service(name, form=form, runtime=runtime, uri=uri, threads=threads))
+    variables = {} if own else triton.list_variables(inner.models)
+    files[SERVICE] = _dump(
+        _describe_service(name, form=form, runtime=runtime, uri=uri, threads=threads, variables=variables)
+    )
     notes = () if own else (_TRITON,)
     return replace(
         inner,
@@ -83,13 +87,17 @@ def make_service_name(name: str) -> str:
     return (made if made[:1].isalpha() else f"model-{made}").strip("-")[:_LONGEST].strip("-")
 
 
-def _describe_service(name: str, *, form: str, runtime: str, uri: str, threads: int | None) -> dict[str, Any]:
+def _describe_service(
+    name: str, *, form: str, runtime: str, uri: str, threads: int | None, variables: Mapping[str, str]
+) -> dict[str, Any]:
     model: dict[str, Any] = {
         "modelFormat": {"name": form},
         "protocolVersion": "v2",
         "runtime": runtime,
         "storageUri": uri,
     }
+    if variables:
+        model["env"] = [{"name": key, "value": value} for key, value in variables.items()]
     if threads is not None:
         most = threads + 1  # the runtimes' own limit is one; the server's threads compute, too
         model["resources"] = {"requests": {"cpu": str(threads)}, "limits": {"cpu": str(most)}}

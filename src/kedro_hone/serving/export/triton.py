@@ -6,7 +6,7 @@ and ``pytorch_backend``, and the guide to model configurations of ``server``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -37,14 +37,18 @@ _BACKENDS: Final[Mapping[Format, Message]] = MappingProxyType(
     }
 )
 _THREADS: Final[Mapping[Format, str]] = MappingProxyType(
-    {"onnx": "intra_op_thread_count", "openvino-ir": "INFERENCE_NUM_THREADS"}
+    {"onnx": "intra_op_thread_count", "openvino-ir": "INFERENCE_NUM_THREADS", "aot-inductor": "INTRA_OP_THREAD_COUNT"}
 )
-"""The parameter for the number of threads; the packages of AOTInductor contain theirs."""
+"""The parameter for the number of threads."""
+_VARIABLES: Final[Mapping[Format, Mapping[str, str]]] = MappingProxyType(
+    {"onnx": {"ORT_DISABLE_TELEMETRY": "1"}, "aot-inductor": {"AOTI_RUNTIME_CHECK_INPUTS": "1"}}
+)
+"""The variables of the server's process: without the second, a package computes nonsense for inputs of other sizes."""
 _UNOPTIMIZED: Final = 2
 """The level of the graph's optimization by which Triton's ONNX Runtime backend disables all of it."""
 
 _START: Final = """```console
-docker run --rm -e ORT_DISABLE_TELEMETRY=1 -p 8000:8000 -p 8001:8001 -p 8002:8002 \\
+docker run --rm {variables}-p 8000:8000 -p 8001:8001 -p 8002:8002 \\
   -v "$PWD/models:/models:ro" nvcr.io/nvidia/tritonserver:{release}-py3 \\
   tritonserver --model-repository=/models
 ```
@@ -190,7 +194,7 @@ def _list_parameters(model: Model) -> dict[str, str]:
     """Return the parameters of a backend that carry the winner's run options and its threads."""
     form, options = model.artifact.format, model.artifact.run_options
     threads = find_threads(model.artifact)
-    found = {_THREADS[form]: str(threads)} if threads is not None and form in _THREADS else {}
+    found = {} if threads is None else {_THREADS[form]: str(threads)}
     if form == "openvino-ir":
         found["NUM_STREAMS"] = "1"
         if hint := options.get("PERFORMANCE_HINT"):
@@ -219,6 +223,12 @@ def _list_warmups(model: Model, request: Request) -> Iterator[tuple[str, object]
     yield "model_warmup", fields
 
 
+def list_variables(models: Iterable[Model]) -> dict[str, str]:
+    """Return the variables that the server's process needs for its models."""
+    each = [_VARIABLES.get(model.artifact.format, {}) for model in models]
+    return {name: value for variables in each for name, value in variables.items()}
+
+
 def _describe_start(models: tuple[Model, ...]) -> str:
     needs = " ".join(
         sorted(
@@ -228,7 +238,8 @@ def _describe_start(models: tuple[Model, ...]) -> str:
             }
         )
     )
-    return _START.format(release="YY.MM", needs=needs)
+    variables = "".join(f"-e {name}={value} " for name, value in list_variables(models).items())
+    return _START.format(variables=variables, release="YY.MM", needs=needs)
 
 
 def _list_notes(models: tuple[Model, ...], request: Request) -> Iterator[str]:

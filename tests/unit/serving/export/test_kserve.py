@@ -62,6 +62,7 @@ def test_an_onnx_winner_uses_kserves_triton(tmp_path, stack, python) -> None:
         "protocolVersion": "v2",
         "runtime": "kserve-tritonserver",
         "storageUri": "s3://models/digits",
+        "env": [{"name": "ORT_DISABLE_TELEMETRY", "value": "1"}],
         "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
     }
     assert (tmp_path / "out" / "models" / "digits" / "config.pbtxt").is_file()

@@ -124,6 +124,8 @@ def test_packages_of_aotinductor_become_a_model_for_each_shape(tmp_path, stack, 
     config = parse(tmp_path / "out" / "models" / "digits-2" / "config.pbtxt")
     assert (config["backend"], config["platform"]) == ("pytorch", "torch_aoti")
     assert config["input"] == [{"name": "INPUT__0", "data_type": "TYPE_FP32", "dims": ["3", "4"]}]
+    assert config["parameters"] == {"INTRA_OP_THREAD_COUNT": {"string_value": "1"}}
+    assert "docker run --rm -e AOTI_RUNTIME_CHECK_INPUTS=1 -p" in (tmp_path / "out" / "README.md").read_text()
     assert config["output"] == [{"name": "OUTPUT__0", "data_type": "TYPE_FP32", "dims": ["3", "3"]}]
     assert (tmp_path / "out" / "models" / "digits-2" / "1" / "model.pt2").read_text() == "bulk"
 

@@ -50,29 +50,28 @@ def install_once(name: str, lock: Path, install: Callable[[Path], None]) -> Path
     return folder
 
 
+def install_packages(name: str, lock: Path) -> Path:
+    """Return a folder of all the packages in a lock, to be put in front of Python's path."""
+
+    def install(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "--target", folder, "--requirement", lock], check=True, timeout=HANG)
+
+    return install_once(name, lock, install)
+
+
 def install_mlflow_server(version: str = "") -> Path:
     """Return a folder of packages: what MLflow's own server imports beyond this project's environment.
 
     Of another ``version`` (2.20, as many still run) it has all that this imports.
     """
     lock = HERE / "integration" / "mlflow_server" / f"requirements{f'-{version}' if version else ''}.lock"
-
-    def install(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*pip, "--target", folder, "--requirement", lock], check=True, timeout=HANG)
-
-    return install_once(f"mlflow-server{version}", lock, install)
+    return install_packages(f"mlflow-server{version}", lock)
 
 
 def install_triton_client() -> Path:
     """Return a folder of packages: Triton's client, an independent one for the protocol of ``serve``."""
-    lock = HERE / "integration" / "serving" / "requirements.lock"
-
-    def install(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*pip, "--target", folder, "--requirement", lock], check=True, timeout=HANG)
-
-    return install_once("triton-client", lock, install)
+    return install_packages("triton-client", HERE / "integration" / "serving" / "requirements.lock")
 
 
 def install_node_modules() -> Path:
@@ -113,6 +112,8 @@ def main() -> None:
         waiting.append(pool.submit(install_toolchain, SERVER))
         waiting.append(pool.submit(install_mlflow_server))
         waiting.append(pool.submit(install_triton_client))
+        lock = HERE / "unit" / "serving" / "export" / "model_servers.lock"
+        waiting.append(pool.submit(install_packages, "model-servers", lock))
         if shutil.which("npm"):
             waiting.append(pool.submit(install_node_modules))
         try:

@@ -63,6 +63,17 @@ def install_mlflow_server(version: str = "") -> Path:
     return install_once(f"mlflow-server{version}", lock, install)
 
 
+def install_cyclonedx() -> Path:
+    """Return a folder of packages with CycloneDX's own library, which validates bills of materials."""
+
+    def install(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "--target", folder, "--require-hashes", "--requirement", lock], check=True, timeout=HANG)
+
+    lock = HERE / "unit" / "serving" / "image" / "cyclonedx.lock"
+    return install_once("cyclonedx", lock, install)
+
+
 def install_node_modules() -> Path:
     """Return the folder with ``node_modules`` for the scripts of ``action/``."""
     scripts = HERE / "action"
@@ -99,6 +110,7 @@ def main() -> None:
         waiting = [pool.submit(install_toolchain, known.find_toolchain(name)) for name in TOOLCHAINS]
         waiting.append(pool.submit(install_toolchain, find_sample()))
         waiting.append(pool.submit(install_mlflow_server))
+        waiting.append(pool.submit(install_cyclonedx))
         if shutil.which("npm"):
             waiting.append(pool.submit(install_node_modules))
         try:

@@ -31,6 +31,7 @@ _MODULES: Final = {
     "approve": "listen",
     "arrivals": "listen",
     "check": "check",
+    "image": "image",
     "init": "init",
     "job": "listen",
     "listen": "listen",

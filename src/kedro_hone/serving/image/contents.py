@@ -1,0 +1,110 @@
+"""What is in an image: packages, the files of kedro-hone that serve, and the winner with its server's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.download import is_uri
+from hone_runtime.signing.policy import SIGNATURE
+from hone_runtime.text import clean_line
+from hone_runtime.values.regular import read_regular
+from kedro_hone.serving.image.archives import Tree
+from kedro_hone.serving.image.descriptors import format_json
+from kedro_hone.serving.runtime_files import list_runtime_files
+from kedro_hone.serving.winner import ServedWinner
+
+ROOT: Final = PurePosixPath("opt/hone")
+PACKAGES: Final = ROOT / "packages"
+RUNTIME: Final = ROOT / "runtime"
+MODEL: Final = ROOT / "model"
+START: Final = ROOT / "server.json"
+HTTP_PORT: Final = 8080
+GRPC_PORT: Final = 8081
+USER: Final = "10001:10001"
+ENTRYPOINT: Final = ("python3", "-P", "-m", "kedro_hone.serving.server", f"/{START}")
+ENVIRONMENT: Final = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONPATH": f"/{RUNTIME}:/{PACKAGES}",
+    "PYTHONUNBUFFERED": "1",
+}
+READY: Final = f"http://127.0.0.1:{HTTP_PORT}/v2/health/ready"
+
+
+def place(tree: Tree, folder: PurePosixPath) -> Tree:
+    """Return files below a folder of an image."""
+    return {folder / name: content for name, content in tree.items()}
+
+
+def list_runtime(winner: ServedWinner) -> Tree:
+    """Return the files of kedro-hone that serve a winner.
+
+    Raises:
+        HoneError: ``serving-unsupported``.
+    """
+    return place(list_runtime_files(winner.artifact), RUNTIME)
+
+
+def list_model(winner: ServedWinner) -> Tree:
+    """Return the files of a winner's version, and the configuration of its server."""
+    return {**place(list_version(winner), MODEL), START: format_json(describe_server(winner))}
+
+
+def list_version(winner: ServedWinner) -> Tree:
+    """Return the files of a winner's version by their relative names; links and hidden files are left out."""
+    folder = winner.download.folder
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    found = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in paths}
+    return {name: path for name, path in found.items() if not any(part.startswith(".") for part in name.parts)}
+
+
+def describe_server(winner: ServedWinner) -> dict[str, Any]:
+    """Return the configuration with which the server starts in a container."""
+    model = {
+        "name": winner.name,
+        "version": winner.version,
+        "uri": name_source(winner),
+        "folder": str(MODEL.relative_to(START.parent)),
+        "inputs": [one.model_dump(mode="json") for one in winner.inputs],
+        "outputs": [one.model_dump(mode="json") for one in winner.outputs],
+        "vouched": winner.download.vouched,
+    }
+    return {"models": [model], "host": "0.0.0.0", "http_port": HTTP_PORT, "grpc_port": GRPC_PORT}  # noqa: S104 - of a container
+
+
+def name_source(winner: ServedWinner) -> str:
+    """Return the registry's URI of a winner's version; empty for files, whose path is of this machine only."""
+    version = winner.download.version
+    uri = version.uri if version else ""
+    return clean_line(uri) if is_uri(uri) and not uri.startswith("file:") else ""
+
+
+def read_evidence(winner: ServedWinner) -> bytes | None:
+    """Return the bytes of a winner's evidence; None if the version has none.
+
+    Raises:
+        HoneError: ``model-corrupt``: it is too large, or no file.
+    """
+    return _read(winner.download.folder / EVIDENCE_FOLDER / EVIDENCE)
+
+
+def read_signature(winner: ServedWinner) -> bytes | None:
+    """Return the bytes of a winner's signature; None if it is not signed; raises as ``read_evidence``."""
+    return _read(winner.download.folder / SIGNATURE)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise HoneError(
+            "model-corrupt",
+            f"The file {path.name} of the winner cannot be read.",
+            why=str(error),
+            hint="Pull or download it again; if that does not help, publish it again.",
+        ) from error

@@ -1,0 +1,157 @@
+"""Debian's ``docker-registry`` on loopback, a proxy that cuts connections, and a server that answers as it is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+REGISTRY = "docker-registry"
+Answer = tuple[int, dict[str, str], bytes]
+"""A status, headers and a body."""
+
+
+def need(*tools: str) -> pytest.MarkDecorator:
+    """Return a mark that skips a test where a program is absent; in CI ``tools/install-containers`` installs all."""
+    absent = [tool for tool in tools if shutil.which(tool) is None]
+    return pytest.mark.skipif(bool(absent) and not os.environ.get("CI"), reason=f"no {' '.join(absent)} on the path")
+
+
+def find_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def run_registry(folder: Path, *, port: int = 0) -> Iterator[str]:
+    """Run a registry with its blobs in a folder; yield its host and port."""
+    host = f"127.0.0.1:{port or find_port()}"
+    folder.mkdir(exist_ok=True)
+    settings = folder / "registry.yml"
+    settings.write_text(
+        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'blobs'}}}}}\n"
+        f"http: {{addr: '{host}'}}\n"
+    )
+    with (folder / "registry.log").open("ab") as log:
+        process = subprocess.Popen([REGISTRY, "serve", str(settings)], stdout=log, stderr=log)
+    try:
+        wait_for(f"http://{host}/v2/", process)
+        yield host
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], *, seconds: float = 120) -> None:
+    """Wait until a server answers with success."""
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - on loopback
+            if answer.status == 200:
+                return
+        assert process.poll() is None, f"the server of {url} ended"
+        assert time.monotonic() < end, f"no answer from {url}"
+        time.sleep(0.05)
+
+
+class CuttingProxy:
+    """Forwards connections, and cuts those that send more than a limit, as long as there are cuts left.
+
+    Attributes:
+        received: The bytes that clients sent altogether.
+    """
+
+    def __init__(self, target: str, *, limit: int, cuts: int) -> None:
+        host, _, port = target.partition(":")
+        self._target, self._limit, self.cuts, self.received = (host, int(port)), limit, cuts, 0
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.host = f"127.0.0.1:{self._server.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                server = socket.create_connection(self._target)
+                threading.Thread(target=self._copy_back, args=(server, client), daemon=True).start()
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        sent = 0
+        with suppress(OSError):
+            while data := client.recv(1 << 14):
+                sent, self.received = sent + len(data), self.received + len(data)
+                server.sendall(data)
+                if sent > self._limit and self.cuts > 0:
+                    self.cuts -= 1
+                    break
+        for one in (client, server):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _copy_back(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := server.recv(1 << 14):
+                client.sendall(data)
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def serve(answer: Callable[[str, str, str], Answer]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Serve ``answer(method, path, authorization)``, a status, headers and a body; yield the URL and the requests."""
+    seen: list[tuple[str, str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            authorization = self.headers.get("Authorization", "")
+            seen.append((self.command, self.path, authorization))
+            status, headers, body = answer(self.command, self.path, authorization)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_HEAD = do_PUT = do_POST = handle_any  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def fetch(url: str, **headers: str) -> tuple[bytes, dict[str, str]]:
+    """Return the body and the headers of a URL, as another client gets them."""
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - on loopback
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        return answer.read(), dict(answer.headers)

@@ -78,34 +78,41 @@ class CuttingProxy:
         self._target, self._limit, self.cuts, self.received = (host, int(port)), limit, cuts, 0
         self._server = socket.create_server(("127.0.0.1", 0))
         self.host = f"127.0.0.1:{self._server.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
 
     def close(self) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
+        for one in self._threads:
+            one.join()
         self._server.close()
-        self._thread.join()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._server.accept()
-                server = socket.create_connection(self._target)
-                threading.Thread(target=self._copy_back, args=(server, client), daemon=True).start()
-                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+                self._start(self._forward, client)
 
-    def _forward(self, client: socket.socket, server: socket.socket) -> None:
-        sent = 0
-        with suppress(OSError):
-            while data := client.recv(1 << 14):
-                sent, self.received = sent + len(data), self.received + len(data)
-                server.sendall(data)
-                if sent > self._limit and self.cuts > 0:
-                    self.cuts -= 1
-                    break
-        for one in (client, server):
+    def _start(self, call: Callable[..., None], *arguments: socket.socket) -> threading.Thread:
+        thread = threading.Thread(target=call, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return thread
+
+    def _forward(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._target) as server:
+            back, sent = self._start(self._copy_back, server, client), 0
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                while data := client.recv(1 << 14):
+                    sent, self.received = sent + len(data), self.received + len(data)
+                    server.sendall(data)
+                    if sent > self._limit and self.cuts > 0:
+                        self.cuts -= 1
+                        break
+            for one in (client, server):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            back.join()
 
     def _copy_back(self, server: socket.socket, client: socket.socket) -> None:
         with suppress(OSError):
@@ -115,39 +122,51 @@ class CuttingProxy:
             client.shutdown(socket.SHUT_RDWR)
 
 
+class QuietHandler(BaseHTTPRequestHandler):
+    """Answers without a line on the terminal."""
+
+    def respond(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @contextmanager
-def serve(answer: Callable[[str, str, str], Answer]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """Serve ``answer(method, path, authorization)``, a status, headers and a body; yield the URL and the requests."""
-    seen: list[tuple[str, str, str]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def handle_any(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            authorization = self.headers.get("Authorization", "")
-            seen.append((self.command, self.path, authorization))
-            status, headers, body = answer(self.command, self.path, authorization)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        do_GET = do_HEAD = do_PUT = do_POST = handle_any  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def run_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Run a server on loopback, and yield its URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def serve(answer: Callable[[str, str, str], Answer]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Serve ``answer(method, path, authorization)``; yield the URL and the requests."""
+    seen: list[tuple[str, str, str]] = []
+
+    class Handler(QuietHandler):
+        def handle_any(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            seen.append((self.command, self.path, self.headers.get("Authorization", "")))
+            status, headers, body = answer(*seen[-1])
+            self.respond(status, body, **{name.replace("-", "_"): value for name, value in headers.items()})
+
+        do_GET = do_HEAD = do_PUT = do_POST = handle_any  # noqa: N815
+
+    with run_server(Handler) as base:
+        yield base, seen
 
 
 def fetch(url: str, **headers: str) -> tuple[bytes, dict[str, str]]:

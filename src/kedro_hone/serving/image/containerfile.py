@@ -92,6 +92,6 @@ def _format(base: str) -> str:
 
 def _select(lock: Path, versions: Mapping[str, str]) -> str:
     """Return the entries of a lock, with their hashes, for some packages."""
-    entries = re.findall(r"^\S+==[^\n]*(?:\\\n[^\n]*)*", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    entries = re.findall(r"^\S+==(?:[^\n]*\\\n)*[^\n]*", lock.read_text(encoding="utf-8"), re.MULTILINE)
     chosen = [one for one in entries if canonicalize_name(one.partition("==")[0]) in versions]
     return "\n".join([*chosen, ""])

@@ -150,9 +150,9 @@ class _Upload:
     def _find_offset(self) -> int:
         """Return how many bytes the registry has; begin an upload if there is none."""
         if self._place:
-            answer = self._transport.send("GET", self._place, accepted=frozenset({200, 204, 404, 405}))
+            answer = self._transport.send("GET", self._place, accepted=frozenset({200, 204, *range(400, 500)}))
             answer.read()
-            if answer.status in {200, 204}:
+            if answer.status < 400:
                 self._place = answer.headers.get("Location", self._place)
                 _, _, last = answer.headers.get("Range", "").partition("-")
                 return min(int(last) + 1, self._blob.size) if last.isdecimal() and last != "0" else 0

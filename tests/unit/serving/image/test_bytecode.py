@@ -33,14 +33,14 @@ def test_python_imports_the_bytecode_and_not_the_source(tmp_path: Path) -> None:
 
 def test_the_bytes_do_not_depend_on_what_the_process_did_before() -> None:
     code = (
-        "import sys\n{before}\nfrom pathlib import PurePosixPath\n"
+        "import sys; exec(sys.argv[1])\nfrom pathlib import PurePosixPath\n"
         "from kedro_hone.serving.image.bytecode import compile_module\n"
         f"sys.stdout.write(compile_module({SOURCE!r}, PurePosixPath('opt/x.py')).hex())"
     )
     shared = "import sys, decimal; kept = [sys.intern('some text'), sys.intern('alpha')]"
     found = {
         subprocess.run(
-            [sys.executable, "-c", code.format(before=before)],
+            [sys.executable, "-c", code, before],
             env={"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

@@ -25,6 +25,8 @@ from kedro_hone.serving.image.packing import Packed, pack_image, pack_modelpack
 from kedro_hone.serving.image.push import push_image
 from kedro_hone.serving.image.references import Reference, read_target
 from kedro_hone.serving.image.registry import Repository
+from kedro_hone.serving.server.configuration import TextInput
+from kedro_hone.serving.tokens import find_text_input
 from kedro_hone.serving.winner import ServedWinner, pull_winner
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -47,7 +49,8 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--name", help="The model's name in the server; by default that in URI.")
 @click.option("--insecure", is_flag=True, help="Reach registries without TLS; on loopback none is used anyway.")
 @click.option("--allow-paths", is_flag=True, help="Pack a version whose files name paths of this machine.")
-@click.option("--trusted", is_flag=True, help="Trust the author of an unsigned winner that is code.")
+@click.option("--with-tokenizer", is_flag=True, help="Take texts: one input `text` in place of the tokens.")
+@click.option("--trust", type=click.Choice(["native"]), help="Pack an unsigned winner that is code.")
 @click.option("--key", "keys", multiple=True, metavar="FILE", help="A public key (PEM) that must have signed.")
 @click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
 @click.option("--issuer", help="The OpenID Connect issuer of that identity.")
@@ -67,7 +70,7 @@ def image(uri: str, **asked: Any) -> None:
         check_target(asked["output"])
     blobs, private = Blobs(find_home() / "images"), read_private(Path.cwd())
     blobs.collect()
-    with pull_winner(uri, name=asked["name"], verify=_read_policy(asked), trusted=asked["trusted"]) as winner:
+    with pull_winner(uri, name=asked["name"], verify=_read_policy(asked), trusted=asked["trust"] == "native") as winner:
         environment = None if asked["form"] == "modelpack" else build_one(EnvironmentStore(), SERVER)
         if environment and asked["containerfile"]:
             _write_context(winner, environment, private, asked)
@@ -86,7 +89,8 @@ def _pack(
         base = fetch_base(asked["base"], blobs, insecure=asked["insecure"])
         if not base.python:
             _print("note", "the base image does not name its Python, which must be the one of the packages")
-        packed = pack_image(winner, base, environment=environment, blobs=blobs, private=private, paths=paths)
+        text = _find_text(winner, asked)
+        packed = pack_image(winner, base, environment=environment, blobs=blobs, private=private, paths=paths, text=text)
     manifest = packed.manifest
     _print("packed", f"{manifest.descriptor.digest} ({len(manifest.parts) - 1} layers, {packed.size / 2**20:.1f} MiB)")
     return packed
@@ -109,7 +113,7 @@ def _deliver(
 
 
 def _write_context(winner: ServedWinner, environment: Environment, private: Private, asked: Mapping[str, Any]) -> None:
-    model, runtime = list_model(winner), list_runtime(winner)
+    model, runtime = list_model(winner, _find_text(winner, asked)), list_runtime(winner)
     refuse_leaks(model, private, paths=not asked["allow_paths"])
     packages = list_packages(environment, winner.artifact, model=model)
     folder = asked["containerfile"]
@@ -117,6 +121,10 @@ def _write_context(winner: ServedWinner, environment: Environment, private: Priv
         folder, base=asked["base"], runtime=runtime, model=model, lock=SERVER.lock, versions=packages.versions
     )
     _print("written", f"{folder}/Containerfile with its context")
+
+
+def _find_text(winner: ServedWinner, asked: Mapping[str, Any]) -> TextInput | None:
+    return find_text_input(winner.download.folder, winner.artifact) if asked["with_tokenizer"] else None
 
 
 def _read_policy(asked: Mapping[str, Any]) -> Policy | None:

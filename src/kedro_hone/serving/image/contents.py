@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
+from hone_runtime.contract.toolchain import UNTRACKED
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import is_uri
 from hone_runtime.signing.policy import SIGNATURE
@@ -13,7 +14,9 @@ from hone_runtime.text import clean_line
 from hone_runtime.values.regular import read_regular
 from kedro_hone.serving.image.archives import Tree
 from kedro_hone.serving.image.descriptors import format_json
+from kedro_hone.serving.launch import MODULE, describe_model
 from kedro_hone.serving.runtime_files import list_runtime_files
+from kedro_hone.serving.server.configuration import Configuration, TextInput
 from kedro_hone.serving.winner import ServedWinner
 
 ROOT: Final = PurePosixPath("opt/hone")
@@ -24,10 +27,11 @@ START: Final = ROOT / "server.json"
 HTTP_PORT: Final = 8080
 GRPC_PORT: Final = 8081
 USER: Final = "10001:10001"
-ENTRYPOINT: Final = ("python3", "-P", "-m", "kedro_hone.serving.server", f"/{START}")
+ENTRYPOINT: Final = ("python3", "-P", "-m", MODULE, f"/{START}")
 ENVIRONMENT: Final = {
-    "ORT_DISABLE_TELEMETRY": "1",
+    **UNTRACKED,
     "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
     "PYTHONPATH": f"/{RUNTIME}:/{PACKAGES}",
     "PYTHONUNBUFFERED": "1",
 }
@@ -48,9 +52,10 @@ def list_runtime(winner: ServedWinner) -> Tree:
     return place(list_runtime_files(winner.artifact), RUNTIME)
 
 
-def list_model(winner: ServedWinner) -> Tree:
-    """Return the files of a winner's version, and the configuration of its server."""
-    return {**place(list_version(winner), MODEL), START: format_json(describe_server(winner))}
+def list_model(winner: ServedWinner, text: TextInput | None = None) -> Tree:
+    """Return the files of a winner's version with the configuration of its server; as ``configure_server``."""
+    configuration = configure_server(winner, text)
+    return {**place(list_version(winner), MODEL), START: format_json(configuration.model_dump(mode="json"))}
 
 
 def list_version(winner: ServedWinner) -> Tree:
@@ -61,18 +66,24 @@ def list_version(winner: ServedWinner) -> Tree:
     return {name: path for name, path in found.items() if not any(part.startswith(".") for part in name.parts)}
 
 
-def describe_server(winner: ServedWinner) -> dict[str, Any]:
-    """Return the configuration with which the server starts in a container."""
-    model = {
-        "name": winner.name,
-        "version": winner.version,
-        "uri": name_source(winner),
-        "folder": str(MODEL.relative_to(START.parent)),
-        "inputs": [one.model_dump(mode="json") for one in winner.inputs],
-        "outputs": [one.model_dump(mode="json") for one in winner.outputs],
-        "vouched": winner.download.vouched,
-    }
-    return {"models": [model], "host": "0.0.0.0", "http_port": HTTP_PORT, "grpc_port": GRPC_PORT}  # noqa: S104 - of a container
+def configure_server(winner: ServedWinner, text: TextInput | None = None) -> Configuration:
+    """Return the configuration with which the server starts in a container.
+
+    Args:
+        winner: The winner.
+        text: How texts become the model's inputs; None: requests contain the inputs themselves.
+
+    Raises:
+        HoneError: ``serving-unsupported``.
+    """
+    model = describe_model(winner, text=text)
+    place = {"folder": Path(MODEL.relative_to(START.parent)), "uri": name_source(winner)}
+    return Configuration(
+        models=(model.model_copy(update=place),),
+        host="0.0.0.0",  # noqa: S104 - of a container
+        http_port=HTTP_PORT,
+        grpc_port=GRPC_PORT,
+    )
 
 
 def name_source(winner: ServedWinner) -> str:

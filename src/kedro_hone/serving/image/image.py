@@ -31,6 +31,7 @@ from kedro_hone.serving.image.layers import make_layer, read_diff_id
 from kedro_hone.serving.image.leaks import Private, refuse_leaks
 from kedro_hone.serving.image.packages import Packages, list_packages
 from kedro_hone.serving.image.referrers import CREATED
+from kedro_hone.serving.server.configuration import TextInput
 from kedro_hone.serving.winner import ServedWinner
 
 _LABEL: Final = "org.kedro-hone."
@@ -52,7 +53,14 @@ class Image:
 
 
 def build_image(
-    winner: ServedWinner, base: Base, *, environment: Environment, blobs: Blobs, private: Private, paths: bool = True
+    winner: ServedWinner,
+    base: Base,
+    *,
+    environment: Environment,
+    blobs: Blobs,
+    private: Private,
+    paths: bool = True,
+    text: TextInput | None = None,
 ) -> Image:
     """Write the blobs of a winner's image; equal inputs give equal digests.
 
@@ -63,12 +71,13 @@ def build_image(
         blobs: The folder of blobs.
         private: What no layer may contain.
         paths: Whether paths of this machine are looked for in the version's files.
+        text: How texts become the model's inputs; None: requests contain the inputs themselves.
 
     Raises:
         HoneError: ``image-leaks``, ``serving-unsupported``, ``toolchain-unbuildable``, ``store-full`` or
             ``store-read-only``.
     """
-    model, runtime = list_model(winner), list_runtime(winner)
+    model, runtime = list_model(winner, text), list_runtime(winner)
     packages = list_packages(environment, winner.artifact, model=model)
     labels = _describe_labels(winner, base)
     refuse_leaks({**model, **_list_labels(labels)}, private, paths=paths)

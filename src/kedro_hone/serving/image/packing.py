@@ -15,6 +15,7 @@ from kedro_hone.serving.image.leaks import Private
 from kedro_hone.serving.image.modelpack import build_modelpack
 from kedro_hone.serving.image.referrers import EVIDENCE_TYPE, SBOM_TYPE, SIGNATURE_TYPE, Statement, attach
 from kedro_hone.serving.image.sbom import make_sbom
+from kedro_hone.serving.server.configuration import TextInput
 from kedro_hone.serving.winner import ServedWinner
 
 
@@ -39,10 +40,17 @@ class Packed:
 
 
 def pack_image(
-    winner: ServedWinner, base: Base, *, environment: Environment, blobs: Blobs, private: Private, paths: bool = True
+    winner: ServedWinner,
+    base: Base,
+    *,
+    environment: Environment,
+    blobs: Blobs,
+    private: Private,
+    paths: bool = True,
+    text: TextInput | None = None,
 ) -> Packed:
     """Pack a winner as an image that serves it; the arguments and errors are those of ``build_image``."""
-    image = build_image(winner, base, environment=environment, blobs=blobs, private=private, paths=paths)
+    image = build_image(winner, base, environment=environment, blobs=blobs, private=private, paths=paths, text=text)
     subject, evidence = image.manifest.descriptor, read_evidence(winner)
     sbom = make_sbom(winner, subject=subject, versions=image.packages.versions, lock=SERVER.lock, evidence=evidence)
     statements = [*_list_statements(winner), Statement(kind=SBOM_TYPE, name="sbom.cdx.json", content=sbom)]

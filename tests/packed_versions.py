@@ -36,7 +36,8 @@ EVIDENCE = {
     "program": {"name": "tabular-classification"},
     "hardware": {"cpu": "Intel Xeon"},
     "speedups": [{"shape": "one", "ratio": {"estimate": 2.4, "low": 2.3, "high": 2.5}}],
-    "latencies": {"winner": [{"shape": "one", "p50_ms": 0.17}]},
+    "latencies": [{"source": {"shape": "one", "p50_ms": 0.42}, "winner": {"shape": "one", "p50_ms": 0.17}}],
+    "recipe": {"shapes": {"one": {"batch": 1}}},
     "quality": {"metric": "accuracy", "split": "gate", "source": 0.97, "candidate": 0.96},
 }
 

@@ -42,6 +42,11 @@ print("OUTPUT", json.load(urllib.request.urlopen(request, timeout=60))["outputs"
 server.terminate()
 print("EXIT", server.wait())
 """
+LIBRARIES = {
+    *("libstdc++.so.6", "libgcc_s.so.1", "librt.so.1", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "libm.so.6"),
+    *("libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2"),
+}
+"""What packages load besides the libraries of Python itself: of GNU's C library and compiler."""
 
 
 @pytest.fixture
@@ -141,7 +146,7 @@ def write_python(folder: Path) -> Path:
     linked = run("ldd", binary, *modules).split()
     cache = run("/sbin/ldconfig", "-p").split()
     wanted = {one for one in linked if one.startswith("/") and not one.endswith(":")}
-    wanted |= {one for one in cache if one.startswith("/") and Path(one).name in {"libstdc++.so.6", "libgcc_s.so.1"}}
+    wanted |= {one for one in cache if one.startswith("/") and Path(one).name in LIBRARIES}
     layer = folder / "layer.tar"
     with tarfile.open(layer, "w") as archive:
         for path in sorted(wanted):

@@ -120,21 +120,26 @@ def _describe_card(winner: ServedWinner, evidence: Mapping[str, Any]) -> dict[st
 
 def _list_metrics(evidence: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     """Yield the speed-up at each shape, the winner's median times, and its score with the source's."""
-    for one in evidence.get("speedups") or ():
-        ratio = one.get("ratio") or {}
-        yield _format_metric("speedup", ratio.get("estimate"), slice_=one.get("shape"), interval=ratio)
-    for one in (evidence.get("latencies") or {}).get("winner") or ():
-        yield _format_metric("latency-p50-ms", one.get("p50_ms"), slice_=one.get("shape"))
-    quality = evidence.get("quality") or {}
-    if quality.get("metric"):
-        yield _format_metric(str(quality["metric"]), quality.get("candidate"), slice_=quality.get("split"))
-        yield _format_metric(f"{quality['metric']}-of-the-source", quality.get("source"), slice_=quality.get("split"))
+    for one in _list_rows(evidence, "speedups"):
+        yield _format_metric("speedup", _find(one, "ratio", "estimate"), row=one)
+    for one in _list_rows(evidence, "latencies"):
+        winner = one.get("winner")
+        if isinstance(winner, dict):
+            yield _format_metric("latency-p50-ms", winner.get("p50_ms"), row=winner)
+    if metric := _find(evidence, "quality", "metric"):
+        row = {"shape": _find(evidence, "quality", "split")}
+        yield _format_metric(str(metric), _find(evidence, "quality", "candidate"), row=row)
+        yield _format_metric(f"{metric}-of-the-source", _find(evidence, "quality", "source"), row=row)
 
 
-def _format_metric(
-    kind: str, value: Json, *, slice_: Json = None, interval: Mapping[str, Json] | None = None
-) -> dict[str, Any]:
-    low, high = (interval or {}).get("low"), (interval or {}).get("high")
+def _list_rows(evidence: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    rows = evidence.get(name)
+    return [one for one in rows if isinstance(one, dict)] if isinstance(rows, list) else []
+
+
+def _format_metric(kind: str, value: Json, *, row: Mapping[str, Json]) -> dict[str, Any]:
+    """Return a figure of a row, whose shape, or split, is its slice."""
+    slice_, low, high = row.get("shape"), _find(row, "ratio", "low"), _find(row, "ratio", "high")
     bounds = {"lowerBound": str(low), "upperBound": str(high)}
     return {
         "type": kind,

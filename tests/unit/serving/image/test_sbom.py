@@ -46,7 +46,17 @@ def validate(text: str, packages: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "evidence", [EVIDENCE, None, {}, [], {**EVIDENCE, "speedups": [], "quality": {}, "source": "x"}, {"speedups": [{}]}]
+    "evidence",
+    [
+        EVIDENCE,
+        None,
+        {},
+        [],
+        {**EVIDENCE, "speedups": [], "quality": {}, "source": "x"},
+        {"speedups": [{}, 3]},
+        {"latencies": {"winner": [3]}},
+        {"quality": []},
+    ],
 )
 def test_it_is_valid_whatever_the_evidence_has(tmp_path: Path, packages: Path, evidence: object) -> None:
     content = None if evidence is None else json.dumps(evidence).encode()
@@ -75,5 +85,6 @@ def test_packages_have_the_hashes_of_the_lock_and_the_model_its_figures(tmp_path
         "slice": "one",
         "confidenceInterval": {"lowerBound": "2.3", "upperBound": "2.5"},
     }
+    assert {"type": "latency-p50-ms", "value": "0.17", "slice": "one"} in metrics
     refs = [one["bom-ref"] for one in bom["components"]]
     assert bom["dependencies"][0]["dependsOn"] == sorted(refs)

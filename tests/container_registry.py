@@ -35,8 +35,12 @@ def find_port() -> int:
 
 
 @contextmanager
-def run_registry(folder: Path, *, port: int = 0) -> Iterator[str]:
-    """Run a registry with its blobs in a folder; yield its host and port."""
+def run_registry(folder: Path, *, port: int = 0, size: int = 0, users: str = "") -> Iterator[str]:
+    """Run a registry, and yield its host and port.
+
+    Its blobs are in a folder, which is a disk of a size in bytes if one is given. ``users`` is the text of a file of
+    htpasswd.
+    """
     host = f"127.0.0.1:{port or find_port()}"
     folder.mkdir(exist_ok=True)
     settings = folder / "registry.yml"
@@ -44,10 +48,17 @@ def run_registry(folder: Path, *, port: int = 0) -> Iterator[str]:
         f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'blobs'}}}}}\n"
         f"http: {{addr: '{host}'}}\n"
     )
+    if users:
+        (folder / "users").write_text(users)
+        with settings.open("a") as stream:
+            stream.write(f"auth: {{htpasswd: {{realm: tests, path: {folder / 'users'}}}}}\n")
+    (folder / "blobs").mkdir(exist_ok=True)
+    disk = ["bwrap", "--dev-bind", "/", "/", "--size", str(size), "--tmpfs", str(folder / "blobs"), "--die-with-parent"]
     with (folder / "registry.log").open("ab") as log:
-        process = subprocess.Popen([REGISTRY, "serve", str(settings)], stdout=log, stderr=log)
+        command = [*(disk if size else ()), REGISTRY, "serve", str(settings)]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        wait_for(f"http://{host}/v2/", process)
+        wait_for(f"http://{host}/", process)
         yield host
     finally:
         process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from container_registry import REGISTRY, need, run_registry
+from container_registry import REGISTRY, fetch, need, run_registry
 from packed_versions import SERVER_PACKAGES, make_environment, write_base, write_version
 
 from kedro_hone.cli import hone
@@ -128,6 +129,31 @@ def test_a_modelpack_needs_no_environment(registry: str, home: Path, tmp_path: P
 
 def test_nothing_is_written_without_a_place(home: Path, tmp_path: Path) -> None:
     assert "--output" in pack(write_version(tmp_path / "one"), code=2).output
+
+
+def test_a_name_that_no_server_can_have_is_refused(home: Path, tmp_path: Path) -> None:
+    version = write_version(tmp_path / "one")
+    done = pack(version, "--name", "a b", "--base", make_base(tmp_path), "-o", tmp_path / "layout", code=3)
+    assert "--name" in done.output
+
+
+@need(REGISTRY)
+def test_a_base_of_another_architecture_is_refused_before_anything_is_pushed(
+    registry: str, home: Path, tmp_path: Path
+) -> None:
+    base = write_base(tmp_path / "base", Blobs(tmp_path / "of-base"), architecture="riscv64", os="linux")
+    done = pack(write_version(tmp_path / "one"), "--base", base, "--push", f"{registry}/one:4", code=3)
+    assert "linux/riscv64" in done.output
+    assert json.loads(fetch(f"http://{registry}/v2/_catalog")[0]) == {"repositories": []}
+
+
+def test_a_containerfile_has_its_context(home: Path, tmp_path: Path) -> None:
+    version, folder = write_version(tmp_path / "one"), tmp_path / "context"
+    pack(version, "--containerfile", folder, "--base", "registry.example.org/python:3")
+    assert (folder / "model" / "artifact" / "model.onnx").is_file()
+    assert (folder / "runtime" / "kedro_hone" / "serving" / "server" / "__main__.py").is_file()
+    names = re.findall(r"^[\w-]+", (folder / "requirements.lock").read_text(), re.MULTILINE)
+    assert names == ["kserve", "numpy", "onnxruntime", "pydantic"]
 
 
 def test_a_path_of_this_machine_is_found_in_the_evidence(home: Path, tmp_path: Path) -> None:

@@ -74,9 +74,15 @@ def configure_server(winner: ServedWinner, text: TextInput | None = None) -> Con
         text: How texts become the model's inputs; None: requests contain the inputs themselves.
 
     Raises:
-        HoneError: ``serving-unsupported``.
+        HoneError: ``option-invalid``: a server cannot have such a name; ``serving-unsupported``.
     """
-    model = describe_model(winner, text=text)
+    try:
+        model = describe_model(winner, text=text)
+    except ValueError as error:
+        why = "It has at most 128 letters, digits, dots, underscores and hyphens, and begins with a letter or a digit."
+        raise HoneError(
+            "option-invalid", f"{winner.name!r} is no name for a server.", why=why, hint="Write another --name."
+        ) from error
     place = {"folder": Path(MODEL.relative_to(START.parent)), "uri": name_source(winner)}
     return Configuration(
         models=(model.model_copy(update=place),),

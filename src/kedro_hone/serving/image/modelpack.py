@@ -1,6 +1,6 @@
 """A winner alone as an artifact of the CNCF ModelPack specification, for runtimes that bring their own server.
 
-Source: https://github.com/modelpack/model-spec, "docs/spec.md", "docs/config.md" and "docs/annotations.md".
+Source: https://github.com/modelpack/model-spec, its pages "spec", "config" and "annotations".
 """
 
 from __future__ import annotations

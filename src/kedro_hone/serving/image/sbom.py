@@ -61,13 +61,13 @@ def make_sbom(
 
 def _read_hashes(lock: Path) -> dict[tuple[str, str], list[str]]:
     """Return the digests of the files of each package in a lock, by its name and version."""
-    found = {}
+    found = dict[tuple[str, str], list[str]]()
     for line in read_lines(lock):
         name, _, rest = line.partition("==")
         version, *options = rest.split()
         digests = [one.removeprefix("--hash=sha256:") for one in options if one.startswith("--hash=sha256:")]
         found[canonicalize_name(name), version] = sorted(digests)
-    return dict(found)
+    return found
 
 
 def _describe_package(name: str, version: str, hashes: Mapping[tuple[str, str], list[str]]) -> dict[str, Any]:

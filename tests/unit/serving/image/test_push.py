@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from kedro_hone.serving.image.references import read_reference
 from kedro_hone.serving.image.referrers import Statement, attach
 from kedro_hone.serving.image.registry import Repository
 
+ADA = b64encode(b"ada:lovelace").decode()
+LOVELACE = "$2b$04$I1Hn2XmYCFMw8isorc5d2Oll5OHCipmV9IgsvdQZLOtNq8NYNcPfm"
+"""The password in the form of htpasswd."""
 NO_PAUSES = (0.0, 0.0, 0.0, 0.0)
 LARGE = 3 << 20
 
@@ -166,6 +170,56 @@ def test_a_registry_that_dies_leaves_nothing_under_the_tag_and_the_next_push_goe
         done = push(image, host, blobs)
         assert [one.digest for one in done.found] == [image.parts[0].digest]
         assert is_tagged(host)
+
+
+@need(REGISTRY, "bwrap")
+def test_a_registry_that_is_full_leaves_nothing_under_the_tag(tmp_path: Path, blobs: Blobs) -> None:
+    image = make_image(blobs, b"base", os.urandom(LARGE))
+    with run_registry(tmp_path / "registry", size=LARGE // 2) as host:
+        said = refuse(image, host, blobs)
+        assert "500" in said.why
+        assert "1 of 3 blobs" in said.why
+        assert not is_tagged(host)
+
+
+@need(REGISTRY)
+@pytest.mark.attack(
+    what="an image under the name of another team, from somebody who is not logged in",
+    who="network",
+    stopped_by="the registry asks who pushes, and gets the user's credentials for it and for no other",
+)
+def test_who_is_logged_in_may_push(tmp_path: Path, blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = make_image(blobs, b"model")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with run_registry(tmp_path / "registry", users=f"ada:{LOVELACE}\n") as host:
+        for auths in ({}, {"other.example.org": {"auth": ADA}}, {host: {"auth": b64encode(b"ada:byron").decode()}}):
+            (tmp_path / "config.json").write_text(json.dumps({"auths": auths}))
+            assert "docker login" in refuse(image, host, blobs).hint
+        (tmp_path / "config.json").write_text(json.dumps({"auths": {host: {"auth": ADA}}}))
+        assert push(image, host, blobs).tagged
+
+
+def test_a_registry_that_lists_referrers_needs_no_fallback_tag(blobs: Blobs) -> None:
+    image, stored = make_image(blobs, b"model"), dict[str, bytes]()
+
+    class Handler(QuietHandler):
+        def do_HEAD(self) -> None:  # noqa: N802
+            self.respond(200)
+
+        def do_GET(self) -> None:  # noqa: N802
+            name = self.path.rpartition("/")[2]
+            self.respond(200, stored[name]) if name in stored else self.respond(404)
+
+        def do_PUT(self) -> None:  # noqa: N802
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            stored[self.path.rpartition("/")[2]] = body
+            subject = json.loads(body).get("subject")
+            self.respond(201, **({"OCI_Subject": subject["digest"]} if subject else {}))
+
+    referrer = attach(Statement(kind="application/x-a", name="a", content=b"a"), image.descriptor, blobs)
+    with run_server(Handler) as base:
+        assert push(image, base.removeprefix("http://"), blobs, referrer).tagged
+    assert set(stored) == {image.descriptor.digest, referrer.descriptor.digest, "4"}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ USER: Final = "10001:10001"
 ENTRYPOINT: Final = ("python3", "-P", "-m", MODULE, f"/{START}")
 ENVIRONMENT: Final = {
     **UNTRACKED,
+    "HOME": "/tmp",  # noqa: S108 - the user has no entry in /etc/passwd, and OpenVINO refuses to start without a home
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONNOUSERSITE": "1",
     "PYTHONPATH": f"/{RUNTIME}:/{PACKAGES}",

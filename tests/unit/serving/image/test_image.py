@@ -86,7 +86,9 @@ def test_the_configuration_starts_the_server_as_nobody(tmp_path: Path, bench: Be
     assert settings["StopSignal"] == "SIGTERM"
     assert set(settings["ExposedPorts"]) == {"8080/tcp", "8081/tcp"}
     assert settings["Entrypoint"][:4] == ["python3", "-P", "-m", "kedro_hone.serving.server"]
-    assert {"ORT_DISABLE_TELEMETRY=1", "PYTHONDONTWRITEBYTECODE=1", "PATH=/usr/bin"} <= set(settings["Env"])
+    assert {"ORT_DISABLE_TELEMETRY=1", "PYTHONDONTWRITEBYTECODE=1", "PATH=/usr/bin", "HOME=/tmp"} <= set(
+        settings["Env"]
+    )
     evidence = tmp_path / "one" / "evidence" / "evidence.json"
     assert settings["Labels"]["org.kedro-hone.evidence"] == digest_file(evidence)
     layers = packed.manifest.parts[:-1]

@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
+import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -38,12 +39,18 @@ EVIDENCE = {
     "speedups": [{"shape": "one", "ratio": {"estimate": 2.4, "low": 2.3, "high": 2.5}}],
     "latencies": [{"source": {"shape": "one", "p50_ms": 0.42}, "winner": {"shape": "one", "p50_ms": 0.17}}],
     "recipe": {"shapes": {"one": {"batch": 1}}},
-    "quality": {"metric": "accuracy", "split": "gate", "source": 0.97, "candidate": 0.96},
+    "winner": {"candidate": "fast"},
+    "quality": [{"id": "fast", "metric": "accuracy", "split": "gate", "source": 0.97, "candidate": 0.96}],
 }
 
 
-def write_version(folder: Path, *, weight: float = 1.0, note: str = "", signed: bool = False) -> Path:
-    """Write a version whose model computes ``x @ W`` with W full of one weight, for x of four columns."""
+CONVERT = "import sys, openvino as o; o.save_model(o.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16=False)"
+
+
+def write_version(
+    folder: Path, *, weight: float = 1.0, note: str = "", signed: bool = False, openvino: bool = False
+) -> Path:
+    """Write a version whose model, of ONNX or OpenVINO, computes ``x @ W``: x has four columns, W has equal weights."""
     files = folder / "artifact"
     files.mkdir(parents=True)
     tensors = {
@@ -55,9 +62,17 @@ def write_version(folder: Path, *, weight: float = 1.0, note: str = "", signed: 
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (files / "model.onnx").write_bytes(model.SerializeToString())
+    if openvino:
+        command = [sys.executable, "-W", "ignore", "-c", CONVERT, str(files / "model.onnx"), str(files / "model.xml")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        (files / "model.onnx").unlink()
     specs = {name: (TensorSpec(name=name, dtype="float32", shape=("batch", n)),) for name, n in SIZES.items()}
     artifact = Artifact(
-        format="onnx", digest=f"sha256:{'0' * 64}", inputs=specs["x"], outputs=specs["y"], runtime="onnxruntime"
+        format="openvino-ir" if openvino else "onnx",
+        digest=f"sha256:{'0' * 64}",
+        inputs=specs["x"],
+        outputs=specs["y"],
+        runtime="openvino" if openvino else "onnxruntime",
     )
     digest = Sealed.measure(files, artifact.manifest()).digest
     write_manifest(files, artifact.model_copy(update={"digest": digest}))

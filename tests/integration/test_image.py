@@ -191,14 +191,16 @@ def write_python(folder: Path) -> Path:
 
 @pytest.mark.nightly  # it compresses half a gigabyte, and unpacks it again
 @need("umoci", "bwrap")
+@pytest.mark.parametrize("openvino", [False, True], ids=["onnxruntime", "openvino"])
 def test_the_image_serves_as_nobody_without_a_file_to_write(
-    environments: EnvironmentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environments: EnvironmentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openvino: bool
 ) -> None:
     built = environments.ensure(SERVER)
     monkeypatch.setattr(command, "build_one", lambda *_: built)
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    pack(write_version(tmp_path / "one"), "--base", write_python(tmp_path), "-o", tmp_path / "layout")
+    version = write_version(tmp_path / "one", openvino=openvino)
+    pack(version, "--base", write_python(tmp_path), "-o", tmp_path / "layout")
     run("umoci", "unpack", "--rootless", "--image", f"{tmp_path / 'layout'}:1", tmp_path / "bundle")
     process = json.loads((tmp_path / "bundle" / "config.json").read_text())["process"]
     variables = [word for one in process["env"] for word in ("--setenv", *one.split("=", 1))]

@@ -126,10 +126,11 @@ def _list_metrics(evidence: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         winner = one.get("winner")
         if isinstance(winner, dict):
             yield _format_metric("latency-p50-ms", winner.get("p50_ms"), row=winner)
-    if metric := _find(evidence, "quality", "metric"):
-        row = {"shape": _find(evidence, "quality", "split")}
-        yield _format_metric(str(metric), _find(evidence, "quality", "candidate"), row=row)
-        yield _format_metric(f"{metric}-of-the-source", _find(evidence, "quality", "source"), row=row)
+    for one in _list_rows(evidence, "quality"):
+        if one.get("metric") and one.get("id") == _find(evidence, "winner", "candidate"):
+            row = {"shape": one.get("split")}
+            yield _format_metric(str(one["metric"]), one.get("candidate"), row=row)
+            yield _format_metric(f"{one['metric']}-of-the-source", one.get("source"), row=row)
 
 
 def _list_rows(evidence: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

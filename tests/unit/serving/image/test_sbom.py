@@ -55,7 +55,7 @@ def validate(text: str, packages: Path) -> str:
         {**EVIDENCE, "speedups": [], "quality": {}, "source": "x"},
         {"speedups": [{}, 3]},
         {"latencies": {"winner": [3]}},
-        {"quality": []},
+        {"quality": {"metric": 3}},
     ],
 )
 def test_it_is_valid_whatever_the_evidence_has(tmp_path: Path, packages: Path, evidence: object) -> None:
@@ -86,5 +86,6 @@ def test_packages_have_the_hashes_of_the_lock_and_the_model_its_figures(tmp_path
         "confidenceInterval": {"lowerBound": "2.3", "upperBound": "2.5"},
     }
     assert {"type": "latency-p50-ms", "value": "0.17", "slice": "one"} in metrics
+    assert {"type": "accuracy", "value": "0.96", "slice": "gate"} in metrics
     refs = [one["bom-ref"] for one in bom["components"]]
     assert bom["dependencies"][0]["dependsOn"] == sorted(refs)

@@ -209,3 +209,4 @@ def test_the_image_serves_as_nobody_without_a_file_to_write(
     said = run("bwrap", *mounts, *inside, *variables, "python3", "-c", ASK, *process["args"])
     assert "OUTPUT [10.0, 10.0]" in said
     assert "EXIT 0" in said
+    shutil.rmtree(tmp_path)  # a gigabyte, which pytest would keep for three sessions

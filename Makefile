@@ -45,6 +45,7 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO
 
 test: $(DEV_READY) ## install and run every test, but those of the two targets below
 	@command -v chromium >/dev/null || ./tools/install-chromium
+	@{ command -v docker-registry && command -v skopeo && command -v umoci && command -v bwrap; } >/dev/null || ./tools/install-containers
 	$(BIN)/python tests/installations.py
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large and not nightly" $(PYTEST)

@@ -69,6 +69,17 @@ def install_mlflow_server(version: str = "") -> Path:
     return install_packages(f"mlflow-server{version}", lock)
 
 
+def install_cyclonedx() -> Path:
+    """Return a folder of packages with CycloneDX's own library, which validates bills of materials."""
+
+    def install(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "--target", folder, "--require-hashes", "--requirement", lock], check=True, timeout=HANG)
+
+    lock = HERE / "unit" / "serving" / "image" / "cyclonedx.lock"
+    return install_once("cyclonedx", lock, install)
+
+
 def install_triton_client() -> Path:
     """Return a folder of packages: Triton's client, an independent one for the protocol of ``serve``."""
     return install_packages("triton-client", HERE / "integration" / "serving" / "requirements.lock")
@@ -111,6 +122,7 @@ def main() -> None:
         waiting.append(pool.submit(install_toolchain, find_sample()))
         waiting.append(pool.submit(install_toolchain, SERVER))
         waiting.append(pool.submit(install_mlflow_server))
+        waiting.append(pool.submit(install_cyclonedx))
         waiting.append(pool.submit(install_triton_client))
         lock = HERE / "unit" / "serving" / "export" / "model_servers.lock"
         waiting.append(pool.submit(install_packages, "model-servers", lock))

@@ -32,6 +32,7 @@ _MODULES: Final = {
     "arrivals": "listen",
     "check": "check",
     "export": "export",
+    "image": "image",
     "init": "init",
     "job": "listen",
     "listen": "listen",

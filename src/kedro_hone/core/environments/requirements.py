@@ -6,7 +6,7 @@ import re
 import site
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -78,12 +78,13 @@ def explain_unsatisfied(
     return None
 
 
-def find_closure(lines: Iterable[str]) -> dict[str, str]:
+def find_closure(lines: Iterable[str], *, folders: Sequence[str] | None = None) -> dict[str, str]:
     """Return the installed versions of direct and indirect requirements, by canonical name, sorted.
 
     Only packages that a worker of this interpreter can import count, not those in ``PYTHONPATH`` or the user's folder.
+    With ``folders``, it is the packages there, of an interpreter of the same version.
     """
-    folders = site.getsitepackages()
+    folders = site.getsitepackages() if folders is None else list(folders)
     pending = [one for one in map(_read_requirement, lines) if isinstance(one, Requirement)]
     seen: set[tuple[str, frozenset[str]]] = set()
     versions: dict[str, str] = {}

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from hone_runtime.errors import HoneError
+from kedro_hone.serving.image.leaks import read_private, refuse_leaks
+
+PROJECT = Path("/srv/teams/fraud")
+VARIABLES = {"REGISTRY_TOKEN": "s3cr3t-value", "SHORT_TOKEN": "abc", "HONE_HOME": "/var/lib/hone", "EDITOR": "ed"}
+
+
+def refuse(content: bytes, *, paths: bool = True) -> str:
+    with pytest.raises(HoneError) as refused:
+        refuse_leaks({PurePosixPath("evidence/x.json"): content}, read_private(PROJECT, VARIABLES), paths=paths)
+    assert refused.value.slug == "image-leaks"
+    assert "evidence/x.json" in refused.value.why
+    assert "s3cr3t-value" not in str(refused.value)
+    return refused.value.why
+
+
+def accept(content: bytes, *, paths: bool = True) -> None:
+    refuse_leaks({PurePosixPath("x"): content}, read_private(PROJECT, VARIABLES), paths=paths)
+
+
+@pytest.mark.attack(
+    what="a secret of the environment, a token or a private key in a file of a published winner",
+    who="nobody",
+    stopped_by="every file of the winner and of kedro-hone is read before it becomes a layer",
+)
+@pytest.mark.parametrize(
+    "planted",
+    [
+        b"s3cr3t-value",
+        b"hf_" + b"a1" * 17,
+        b"ghp_" + b"A1" * 18,
+        b"AKIAIOSFODNN7EXAMPLE",
+        b"-----BEGIN PRIVATE KEY-----",
+        b"-----BEGIN RSA PRIVATE KEY-----",
+    ],
+)
+def test_a_planted_secret_is_refused_always(planted: bytes) -> None:
+    for paths in (True, False):
+        refuse(b'{"a": "' + planted + b'"}', paths=paths)
+        refuse(b"\x00\xff" + planted + b"\x00", paths=paths)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [str(PROJECT / "x"), str(Path.home()), "/var/lib/hone/environments", f"{getpass.getuser()}@{socket.gethostname()}"],
+)
+def test_a_path_of_this_machine_is_refused_unless_it_is_allowed(planted: str) -> None:
+    for text in ("{}", "file://{}/x", '"{}"', "It is in {}.", "\0{}\0"):
+        refuse(text.format(planted).encode())
+    accept(planted.encode(), paths=False)
+
+
+def test_other_words_are_not_taken_for_paths_or_secrets() -> None:
+    accept(f"{Path.home()}-ing /srv/teams/fraudulent x.org{Path.home()} abc ed".encode())
+    accept(b"unk_token: [UNK] password: none -----BEGIN PUBLIC KEY-----")

@@ -71,13 +71,7 @@ def install_mlflow_server(version: str = "") -> Path:
 
 def install_cyclonedx() -> Path:
     """Return a folder of packages with CycloneDX's own library, which validates bills of materials."""
-
-    def install(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*pip, "--target", folder, "--require-hashes", "--requirement", lock], check=True, timeout=HANG)
-
-    lock = HERE / "unit" / "serving" / "image" / "cyclonedx.lock"
-    return install_once("cyclonedx", lock, install)
+    return install_packages("cyclonedx", HERE / "unit" / "serving" / "image" / "cyclonedx.lock")
 
 
 def install_triton_client() -> Path:

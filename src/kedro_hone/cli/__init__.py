@@ -31,6 +31,7 @@ _MODULES: Final = {
     "approve": "listen",
     "arrivals": "listen",
     "check": "check",
+    "client": "client",
     "init": "init",
     "job": "listen",
     "listen": "listen",

@@ -43,6 +43,7 @@ _MODULES: Final = {
     "sweep": "sweep",
     "toolchains": "plugins",
     "verify": "verify",
+    "wire": "wire",
 }
 """The module of each command in this package. Importing all of them would slow down each start of Kedro."""
 

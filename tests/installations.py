@@ -23,6 +23,7 @@ from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
+from kedro_hone.serving.environment import SERVER
 
 HERE = Path(__file__).parent
 ROOT = Path(sys.prefix) / "tests"
@@ -63,6 +64,17 @@ def install_mlflow_server(version: str = "") -> Path:
     return install_once(f"mlflow-server{version}", lock, install)
 
 
+def install_triton_client() -> Path:
+    """Return a folder of packages: Triton's client, an independent one for the protocol of ``serve``."""
+    lock = HERE / "integration" / "serving" / "requirements.lock"
+
+    def install(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "--target", folder, "--requirement", lock], check=True, timeout=HANG)
+
+    return install_once("triton-client", lock, install)
+
+
 def install_node_modules() -> Path:
     """Return the folder with ``node_modules`` for the scripts of ``action/``."""
     scripts = HERE / "action"
@@ -98,7 +110,9 @@ def main() -> None:
         known = read_catalogue()
         waiting = [pool.submit(install_toolchain, known.find_toolchain(name)) for name in TOOLCHAINS]
         waiting.append(pool.submit(install_toolchain, find_sample()))
+        waiting.append(pool.submit(install_toolchain, SERVER))
         waiting.append(pool.submit(install_mlflow_server))
+        waiting.append(pool.submit(install_triton_client))
         if shutil.which("npm"):
             waiting.append(pool.submit(install_node_modules))
         try:

@@ -39,6 +39,8 @@ PLANTS = {
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
     "hub-in-its-registry": ("nodes/publish.py", "import huggingface_hub"),
     "learner-light": ("../hone_runtime/contract/catalogue.py", "import mlflow"),
+    "kserve-in-the-server": ("serving/launch.py", "import kserve"),
+    "server-alone": ("serving/server/ports.py", "from kedro_hone.serving.winner import ServedWinner"),
     "search-rooms": ("search/race/timings.py", "from kedro_hone.search.plan.budget import Phase"),
     "no-circles": ("datasets/errors.py", "from kedro_hone.datasets.dvc import HEAD"),
     "runtime-below": ("../hone_runtime/values/base.py", "import kedro_hone.core.stats"),

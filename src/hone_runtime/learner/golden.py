@@ -112,6 +112,16 @@ class Golden(Value):
                     return f"its output {name} {difference}"
         return ""
 
+    def find_result_difference(
+        self, due: Mapping[str, NDArray[Any]], found: Mapping[str, NDArray[Any]], *, host: Host
+    ) -> str:
+        """Return how two results of this winner differ by more than the golden rows may, as a clause; or empty."""
+        for name, array in due.items():
+            want = array.astype(str) if array.dtype.kind in "OS" else array
+            if difference := _compare(want, found.get(name), self._choose_tolerance(host)):
+                return f"its output {name} {difference}"
+        return ""
+
     def _choose_tolerance(self, host: Host | None) -> float:
         """Return the tolerance on this machine: almost zero on the same kind of machine for the same computation."""
         here = host is not None and self.one_call and host.fingerprint == self.machine

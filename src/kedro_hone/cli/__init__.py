@@ -40,6 +40,7 @@ _MODULES: Final = {
     "replay": "runs",
     "report": "runs",
     "routes": "routes",
+    "serve": "serve",
     "sweep": "sweep",
     "toolchains": "plugins",
     "verify": "verify",

@@ -26,6 +26,7 @@ from kedro_hone.cli.probes import WORKS, probe
 from kedro_hone.cli.toolchain_builds import build_all
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.serving.environment import SERVER
 
 
 @click.group(invoke_without_command=True)
@@ -49,6 +50,9 @@ def list_() -> None:
         environment = EnvironmentStore().ensure(toolchain, build=False)
         described = _describe_environment(environment) if isinstance(environment, Environment) else "none"
         rows.append((own, toolchain.licence.value, described, ", ".join(names)))
+    served = EnvironmentStore().ensure(SERVER, build=False)
+    described = _describe_environment(served) if isinstance(served, Environment) else "none"
+    rows.append((SERVER.name, SERVER.licence.value, described, "none: `kedro-hone serve` runs in it"))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
     if any(described == "none" for _, _, described, _ in rows):
         click.echo("none: `kedro-hone toolchains test NAME` prints the reason, and what to do")
@@ -63,9 +67,12 @@ def list_() -> None:
     help="A folder of wheels to install from, without a package index; HONE_WHEELS does the same.",
 )
 def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
-    """Build the environments of NAMES, or of all toolchains that are on by default, and tell how large each is."""
+    """Build the environments of NAMES, or of all toolchains that are on by default, and tell how large each is.
+
+    The environment of `kedro-hone serve` is built by its name, kserve.
+    """
     known = read_catalogue()
-    chosen = [known.find_toolchain(name) for name in names or known.toolchains]
+    chosen = [_find(known, name) for name in names or known.toolchains]
     chosen = [one for one in chosen if names or every or one.default]
     unusable = {one.name: reason for one in chosen if (reason := find_missing(known, one) or _find_unlocked(one))}
     for name, reason in unusable.items():
@@ -98,7 +105,7 @@ def test(names: tuple[str, ...], *, python: Path | None) -> None:
     named = Path(os.path.normpath(python.expanduser().absolute())) if python else None
     store = EnvironmentStore(named={names[0]: named} if named else None)
     for name in names or tuple(catalogue.toolchains):
-        toolchain = catalogue.find_toolchain(name)
+        toolchain = _find(catalogue, name)
         missing, environment = find_missing(catalogue, toolchain), store.ensure(toolchain, build=False)
         works &= named is None or isinstance(environment, Environment)
         described = _describe_environment(environment)
@@ -119,7 +126,8 @@ def test(names: tuple[str, ...], *, python: Path | None) -> None:
 )
 def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
-    for environment, size in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
+    known = [*read_catalogue().toolchains.values(), SERVER]
+    for environment, size in EnvironmentStore().collect(known, days=days):
         click.echo(f"removed {environment.toolchain} ({size / 2**20:.0f} MiB)")
 
 
@@ -163,6 +171,15 @@ def print_table(
     for place, error in (broken or {}).items():
         trace = clean_text(f" {place}\n{''.join(traceback.format_exception(error))}")
         console.print(Text.assemble(("broken", "red"), trace), soft_wrap=True)
+
+
+def _find(catalogue: Catalogue, name: str) -> Toolchain:
+    """Return a toolchain by its name, also the server's, which makes no winners.
+
+    Raises:
+        HoneError: ``toolchain-unknown``.
+    """
+    return SERVER if name == SERVER.name else catalogue.find_toolchain(name)
 
 
 def find_missing(catalogue: Catalogue, toolchain: Toolchain) -> str | None:

@@ -21,7 +21,7 @@ from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore, find_home
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.machine.processes import read_load, share_of_others
-from kedro_hone.serving.launch import describe_model, list_variables, make_command, read_shapes, write_files
+from kedro_hone.serving.launch import PACKAGES, describe_model, list_variables, make_command, read_shapes, write_files
 from kedro_hone.serving.server.configuration import Configuration
 from kedro_hone.serving.winner import ServedWinner
 from kedro_hone.serving.wire.figures import Turn, Turns, summarize_cell, summarize_direct
@@ -197,7 +197,7 @@ class _Measuring:
 
     def _add_packages(self, side: Side) -> None:
         if side.packages is not None:
-            write_startup(Path(list_variables(side.folder)["PYTHONPATH"]), side.packages)
+            write_startup(side.folder / PACKAGES, side.packages)
 
     def _make_call(self, side: Side, running: Running) -> Call:
         def call(feeds: Arrays) -> Arrays:
@@ -236,7 +236,7 @@ class _Measuring:
         if not folder.exists():
             folder.mkdir()
             np.savez(folder / "inputs.npz", allow_pickle=False, **unpack(self.sides[1].row))
-        packages = [list_variables(side.folder)["PYTHONPATH"] for side in self.sides]
+        packages = [str(side.folder / PACKAGES) for side in self.sides]
         job = {
             "folders": [str(side.served.files) for side in self.sides],
             "threads": self.threads,

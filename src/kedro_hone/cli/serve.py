@@ -1,0 +1,147 @@
+"""``kedro hone serve``: winners over the Open Inference Protocol, until a signal comes."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from hone_runtime.errors import HoneError
+from hone_runtime.signing.policy import Policy
+from kedro_hone.cli.toolchain_builds import build_one
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.launch import check_environment, describe_model, run_server, write_files
+from kedro_hone.serving.server.configuration import Batching, Configuration, Limits, ModelConfiguration
+from kedro_hone.serving.server.ports import reserve_ports
+from kedro_hone.serving.tokens import find_text_input
+from kedro_hone.serving.winner import ServedWinner, pull_winner
+
+_WHOLE = click.IntRange(1)
+
+
+@click.command()
+@click.argument("uris", nargs=-1, required=True, metavar="URI…")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
+@click.option("--http-port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
+@click.option("--grpc-port", default=8081, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
+@click.option("--name", "names", multiple=True, help="The name in the server, once for each URI; by default the URI's.")
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes that share the ports."
+)
+@click.option("--threads", type=_WHOLE, help="Threads of each model's runtime; by default as many as were measured.")
+@click.option("--max-batch", type=click.IntRange(2, 4096), help="Join requests into calls of up to this many rows.")
+@click.option(
+    "--max-delay-ms",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(0, 1000),
+    help="How long a request waits for others to join it.",
+)
+@click.option(
+    "--max-request-mb", default=64, show_default=True, type=click.IntRange(1, 2047), help="The largest request."
+)
+@click.option("--max-rows", default=1024, show_default=True, type=_WHOLE, help="The most rows of a request.")
+@click.option(
+    "--max-queue",
+    default=128,
+    show_default=True,
+    type=_WHOLE,
+    help="The most unanswered requests of a model, in each process.",
+)
+@click.option(
+    "--grace-seconds",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0, 3600),
+    help="How long accepted requests may take after a signal to stop.",
+)
+@click.option("--with-tokenizer", is_flag=True, help="Take texts: one input `text` in place of the tokens.")
+@click.option(
+    "--on-mismatch",
+    type=click.Choice(["refuse", "warn"]),
+    default="refuse",
+    show_default=True,
+    help="What to do if the outputs for the golden rows differ here.",
+)
+@click.option("--trust", type=click.Choice(["native"]), help="Serve unsigned winners that are code.")
+@click.option("--key", "keys", multiple=True, metavar="FILE", help="A public key (PEM), one of which must have signed.")
+@click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
+@click.option("--issuer", help="The OpenID Connect issuer of that identity.")
+@click.option("--json", "json_line", is_flag=True, help="Print the addresses as one line of JSON.")
+def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> None:
+    """Serve published winners over HTTP and gRPC, by the Open Inference Protocol, until SIGTERM or Ctrl-C.
+
+    Each URI is models:/name@alias, models:/name/version, or a folder. The server is ready when the golden rows gave the
+    recorded outputs. It listens on this machine only, unless --host says otherwise.
+    """
+    if names and len(names) != len(uris):
+        raise click.UsageError(f"--name is given {len(names)} times, and there are {len(uris)} URIs")
+    policy = _read_policy(options)
+    with reserve_ports(options["host"], options["http_port"], options["grpc_port"]):
+        pass  # before anything is downloaded or built
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-serve-")))
+        winners = [
+            stack.enter_context(pull_winner(uri, name=name, verify=policy, trusted=options["trust"] == "native"))
+            for uri, name in zip(uris, names or [None] * len(uris), strict=True)
+        ]
+        configuration = _configure(winners, options)
+        environment = build_one(EnvironmentStore(), SERVER)
+        for winner in winners:
+            check_environment(winner, environment)
+        code = run_server(write_files(configuration, winners, folder), environment)
+    sys.exit(code)
+
+
+def _read_policy(options: dict[str, Any]) -> Policy | None:
+    asked = {name: options[name] for name in ("keys", "identity", "issuer")}
+    try:
+        # An empty option, such as from an unset variable, is a mistake: it requests something and names nothing.
+        named = asked["keys"] or any(asked[name] is not None for name in ("identity", "issuer"))
+        return Policy.model_validate(asked) if named else None
+    except ValueError as error:
+        raise click.UsageError("Name --key, or --identity with --issuer.") from error
+
+
+def _configure(winners: list[ServedWinner], options: dict[str, Any]) -> Configuration:
+    models = tuple(_describe(winner, options) for winner in winners)
+    try:
+        return Configuration(
+            models=models,
+            host=options["host"],
+            http_port=options["http_port"],
+            grpc_port=options["grpc_port"],
+            workers=options["workers"],
+            limits=Limits(
+                request_bytes=options["max_request_mb"] << 20,
+                rows=options["max_rows"],
+                queue=options["max_queue"],
+                grace_seconds=options["grace_seconds"],
+            ),
+            json_line=options["json_line"],
+        )
+    except ValueError as error:
+        shared = [one.name for one in models if [other.name for other in models].count(one.name) > 1]
+        if not shared and options["http_port"] != options["grpc_port"]:
+            raise
+        why = f"Two models are named {shared[0]}." if shared else "REST and gRPC have the same port."
+        hint = "Give each URI a --name of its own." if shared else "Choose another --grpc-port."
+        raise HoneError("option-invalid", "The server cannot be started so.", why=why, hint=hint) from error
+
+
+def _describe(winner: ServedWinner, options: dict[str, Any]) -> ModelConfiguration:
+    rows, text = options["max_batch"], None
+    if options["with_tokenizer"]:
+        text = find_text_input(winner.download.folder, winner.artifact)
+    return describe_model(
+        winner,
+        threads=options["threads"],
+        on_mismatch=options["on_mismatch"],
+        batching=Batching(rows=rows, delay_ms=options["max_delay_ms"]) if rows else None,
+        text=text,
+    )

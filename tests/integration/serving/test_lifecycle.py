@@ -1,0 +1,236 @@
+"""Start, stop, and the death of processes."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import send, wait_until
+from winners import compute_linear, write_linear
+
+pytestmark = pytest.mark.toolchain
+
+X = [[0.1, 0.2, 0.3, 0.4]]
+VALID = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": X}]}
+INFER = "/v2/models/linear/infer"
+
+
+def run_serve(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a server that does not start."""
+    command = [
+        sys.executable,
+        "-m",
+        "kedro_hone",
+        "serve",
+        "--http-port",
+        "0",
+        "--grpc-port",
+        "0",
+        *map(str, arguments),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+
+
+class Clients:
+    """Threads that call a server until they are told to stop.
+
+    Attributes:
+        answers: How many requests ended in each way.
+    """
+
+    def __init__(self, port: int, count: int) -> None:
+        self.answers: Counter[str] = Counter()
+        self._port, self._stopping = port, threading.Event()
+        self._threads = [threading.Thread(target=self._call, args=(at,)) for at in range(count)]
+        for one in self._threads:
+            one.start()
+
+    def _call(self, at: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        while not self._stopping.is_set():
+            x = [[at, self.answers.total() % 7, 0.5, -1]]
+            body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": x}]}
+            try:
+                status, found = send(connection, INFER, body)
+            except (ConnectionRefusedError, http.client.HTTPException, OSError) as error:
+                self.answers[type(error).__name__] += 1
+                connection.close()
+                time.sleep(0.05)
+                continue
+            same = status == 200 and np.allclose(found["outputs"][0]["data"], compute_linear(x).ravel(), rtol=1e-4)
+            self.answers["right" if same else "wrong" if status == 200 else str(status)] += 1
+
+    def stop(self) -> Counter[str]:
+        self._stopping.set()
+        for one in self._threads:
+            one.join(60)
+        return self.answers
+
+
+def test_a_signal_makes_it_not_ready_first_and_every_accepted_request_is_answered(serve, models) -> None:
+    with serve(models / "slow") as running:
+        probe = running.connect()
+        assert send(probe, "/v2/health/ready")[0] == 200
+        answers = []
+        slow = threading.Thread(target=lambda: answers.append(running.call("/v2/models/slow/infer", VALID)))
+        slow.start()
+        wait_until(lambda: b'hone_pending_requests{model="slow"} 1.0' in running.call("/metrics")[1])
+        os.kill(running.line["pid"], signal.SIGTERM)
+        status, found = wait_for_status(probe, 503)
+        assert (status, found) == (503, {"error": "the server is stopping"})
+        slow.join(60)
+        assert answers[0][0] == 200
+        assert running.process.wait(60) == 0
+        with pytest.raises(ConnectionRefusedError):
+            running.call("/v2/health/live")
+    assert "stopping" in running.log.read_text()
+
+
+def wait_for_status(connection, status: int):
+    due = time.monotonic() + 30
+    while (found := send(connection, "/v2/health/ready"))[0] != status:
+        assert time.monotonic() < due
+        time.sleep(0.01)
+    return found
+
+
+def test_a_stop_under_load_answers_every_request_or_refuses_the_connection(serve, models) -> None:
+    with serve(models / "linear") as running:
+        clients = Clients(running.http_port, 8)
+        wait_until(lambda: clients.answers["right"] > 100)
+        assert running.stop() == 0
+        answers = clients.stop()
+    assert set(answers) <= {"right", "ConnectionRefusedError"}, answers
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_command_ends_every_process(serve, models, number: int) -> None:
+    with serve(models / "linear", "--workers", "2", "--grace-seconds", "2") as running:
+        workers = running.list_workers()
+        assert len(workers) == 2
+        assert running.stop(number) == 0
+    assert not [one for one in workers if Path(f"/proc/{one}").exists()]
+
+
+def test_a_killed_command_leaves_no_process(serve, models) -> None:
+    with serve(models / "linear", "--grace-seconds", "1") as running:
+        left = [running.line["pid"], *running.list_workers()]
+        running.process.kill()
+        wait_until(lambda: not [one for one in left if is_running(one)])
+
+
+def is_running(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_killed_process_costs_its_own_requests_only(serve, models) -> None:
+    with serve(models / "linear", "--workers", "2") as running:
+        clients = Clients(running.http_port, 16)
+        wait_until(lambda: clients.answers["right"] > 200)
+        for _ in range(2):
+            killed = running.list_workers()[0]
+            before = clients.answers.total() - clients.answers["right"]
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda gone=killed: gone not in running.list_workers() and len(running.list_workers()) == 2)
+            due = clients.answers["right"] + 200
+            wait_until(lambda due=due: clients.answers["right"] > due)
+            assert clients.answers.total() - clients.answers["right"] - before <= 16
+        answers = clients.stop()
+        assert answers["wrong"] == 0
+        assert not [name for name in answers if name.isdigit()], (
+            "a client sees a closed connection, and no other answer"
+        )
+        text = running.call("/metrics")[1].decode()
+    assert running.log.read_text().count("ended with -9") == 2
+    total = [line for line in text.splitlines() if line.startswith("hone_requests_total") and '"linear"' in line]
+    assert sum(float(line.split()[1]) for line in total) >= answers["right"], (
+        "the counts of both processes, also of those killed"
+    )
+
+
+def test_nothing_of_this_process_is_in_the_servers_variables(serve, models) -> None:
+    with serve(models / "linear") as running:
+        for process in (running.line["pid"], *running.list_workers()):
+            variables = Path(f"/proc/{process}/environ").read_bytes()
+            assert b"never-in-the-server" not in variables
+            assert b"ORT_DISABLE_TELEMETRY=1" in variables
+
+
+def test_it_listens_on_this_machine_only(serve, models) -> None:
+    with serve(models / "linear") as running:
+        ports = {running.http_port, int(running.line["grpc"].rpartition(":")[2])}
+        lines = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        lines += [line.split()[1] for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
+        places = {one.split(":")[0] for one in lines if int(one.split(":")[1], 16) in ports}
+    assert places == {"0100007F"}
+
+
+def test_a_port_in_use_is_an_error_before_anything_is_downloaded(models) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = run_serve("models:/nothing/1", "--http-port", str(other.getsockname()[1]))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "kedro-hone explain port-in-use" in done.stderr
+
+
+def test_two_servers_do_not_share_a_port(serve, models) -> None:
+    with serve(models / "linear") as running:
+        done = run_serve(models / "linear", "--http-port", str(running.http_port))
+    assert done.returncode == 3
+    assert "kedro-hone explain port-in-use" in done.stderr
+
+
+def test_a_winner_whose_outputs_differ_is_not_served(server_environment, tmp_path) -> None:
+    folder = write_linear(tmp_path / "differs", outputs_differ=0.5)
+    done = run_serve(folder, "--workers", "2")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("kedro-hone explain winner-differs") == 1
+
+
+def test_a_warning_is_enough_where_the_user_says_so(serve, tmp_path) -> None:
+    folder = write_linear(tmp_path / "differs", outputs_differ=0.5)
+    with serve(folder, "--on-mismatch", "warn", "--name", "other") as running:
+        assert running.call("/v2/models/other/infer", VALID)[0] == 200
+        assert "differ from its outputs where it was measured" in running.log.read_text()
+
+
+def test_a_changed_file_is_not_served(tmp_path) -> None:
+    folder = write_linear(tmp_path / "changed")
+    with (folder / "artifact" / "model.onnx").open("ab") as file:
+        file.write(b"\0")
+    done = run_serve(folder)
+    assert done.returncode == 3
+    assert "kedro-hone explain model-corrupt" in done.stderr
+
+
+def test_two_models_of_one_name_are_refused(models, tmp_path) -> None:
+    done = run_serve(models / "linear", models / "linear")
+    assert done.returncode == 3
+    assert "Two models are named linear" in done.stderr
+
+
+def test_a_full_queue_is_refused_and_the_next_request_is_answered(serve, models) -> None:
+    with serve(models / "slow", "--max-queue", "2") as running:
+        answers: list[int] = []
+        threads = [
+            threading.Thread(target=lambda: answers.append(running.call("/v2/models/slow/infer", VALID)[0]))
+            for _ in range(8)
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(120)
+        assert set(answers) == {200, 429}
+        assert running.call("/v2/models/slow/infer", VALID)[0] == 200

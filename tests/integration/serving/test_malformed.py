@@ -1,0 +1,138 @@
+"""Requests that are wrong: the protocol's error, and the next request on the same connection succeeds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import send
+from winners import compute_linear
+
+pytestmark = pytest.mark.toolchain
+
+X = [[0.1, 0.2, 0.3, 0.4]]
+INPUT = {"name": "x", "datatype": "FP32", "shape": [1, 4]}
+INFER = "/v2/models/linear/infer"
+VALID = {"inputs": [{**INPUT, "data": X}]}
+LENGTH = "Inference_Header_Content_Length"
+
+
+def change(**changes) -> bytes:
+    return json.dumps({"inputs": [{**INPUT, "data": X, **changes}]}).encode()
+
+
+def make_binary(size, tail: bytes) -> tuple[bytes, dict[str, str]]:
+    head = json.dumps({"inputs": [{**INPUT, "parameters": {"binary_data_size": size}}]}).encode()
+    return head + tail, {LENGTH: str(len(head))}
+
+
+LARGE = 1 << 21
+REQUESTS = {
+    "empty": (b"", {}, 400),
+    "not JSON": (b"hello", {}, 400),
+    "cut JSON": (json.dumps(VALID).encode()[:-9], {}, 400),
+    "not UTF-8": (b'{"inputs": "\xff\xfe"}', {}, 400),
+    "an array": (b"[]", {}, 400),
+    "deep": (b"[" * 100_000, {}, 400),
+    "no inputs": (b"{}", {}, 400),
+    "an empty list of inputs": (b'{"inputs": []}', {}, 400),
+    "wrong name": (change(name="z"), {}, 400),
+    "a name that is a number": (change(name=7), {}, 400),
+    "given twice": (json.dumps({"inputs": [{**INPUT, "data": X}] * 2}).encode(), {}, 400),
+    "wrong type": (change(datatype="INT64"), {}, 400),
+    "unknown type": (change(datatype="FP128"), {}, 400),
+    "wrong rank": (change(shape=[4]), {}, 400),
+    "wrong size": (change(shape=[1, 5], data=[1] * 5), {}, 400),
+    "negative size": (change(shape=[-1, 4]), {}, 400),
+    "no rows": (change(shape=[0, 4], data=[]), {}, 400),
+    "huge shape": (change(shape=[2**31 - 1, 4]), {}, 413),
+    "too many rows": (change(shape=[101, 4], data=[0] * 404), {}, 413),
+    "fewer values than the shape": (change(data=[1, 2, 3]), {}, 400),
+    "ragged": (change(data=[[1, 2, 3], 4]), {}, 400),
+    "NaN": (change().replace(b"0.1", b"NaN"), {}, 400),
+    "NaN as text": (change(data=["NaN", 1, 2, 3]), {}, 400),
+    "beyond the range": (change().replace(b"0.1", b"1e39"), {}, 400),
+    "beyond any range": (change().replace(b"0.1", b"1e400"), {}, 400),
+    "null": (change(data=[None, 1, 2, 3]), {}, 400),
+    "unknown output": (json.dumps({**VALID, "outputs": [{"name": "z"}]}).encode(), {}, 400),
+    "output without a name": (json.dumps({**VALID, "outputs": [{}]}).encode(), {}, 400),
+    "output twice": (json.dumps({**VALID, "outputs": [{"name": "y"}] * 2}).encode(), {}, 400),
+    "an id that is a number": (json.dumps({**VALID, "id": 7}).encode(), {}, 400),
+    "half in JSON": (change(datatype="FP16"), {}, 400),
+    "binary: short": (*make_binary(16, b"\0" * 15), 400),
+    "binary: long": (*make_binary(16, b"\0" * 17), 400),
+    "binary: another size": (*make_binary(12, b"\0" * 12), 400),
+    "binary: negative size": (*make_binary(-16, b"\0" * 16), 400),
+    "binary: no number": (*make_binary("16", b"\0" * 16), 400),
+    "binary: no length": (make_binary(16, b"\xff" * 16)[0], {}, 400),
+    "binary: length beyond the body": (change(), {LENGTH: "99999"}, 400),
+    "binary: length is a text": (change(), {LENGTH: "abc"}, 400),
+    "too large": (b" " * LARGE, {}, 413),
+    "bomb": (gzip.compress(b" " * (LARGE * 50)), {"content_encoding": "gzip"}, 413),
+    "not gzip": (change(), {"content_encoding": "gzip"}, 400),
+    "unknown encoding": (change(), {"content_encoding": "br"}, 415),
+    "text instead of JSON's text": (
+        b'{"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1, 4], "data": [1]}]}',
+        {},
+        400,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_protocols_error_and_the_connection_stays_open(server, name: str) -> None:
+    body, headers, status = REQUESTS[name]
+    connection = server.connect()
+    assert send(connection, "/v2/health/live")[0] == 200
+    before = connection.sock
+    found = send(connection, INFER, body, **headers)
+    assert found[0] == status, found
+    assert list(found[1]) == ["error"]
+    assert isinstance(found[1]["error"], str)
+    assert "Traceback" not in found[1]["error"]
+    answered = send(connection, INFER, VALID)
+    assert answered[0] == 200
+    np.testing.assert_allclose(answered[1]["outputs"][0]["data"], compute_linear(X).ravel(), rtol=1e-5)
+    assert connection.sock is before
+
+
+def test_a_chunked_request_has_the_same_limit(server) -> None:
+    connection = server.connect()
+    connection.request("POST", INFER, iter([b" " * (1 << 18)] * 8), encode_chunked=True)
+    assert connection.getresponse().status == 413
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{",
+        b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n{}",
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n{}",
+        b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"\0\1\2\3%s\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n%s",
+    ],
+)
+def test_a_cut_stream_and_no_http_leave_the_server_alive(server, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=30) as connection:
+        connection.sendall(sent.replace(b"%s", INFER.encode()))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert server.call(INFER, VALID)[0] == 200
+
+
+def test_grpc_requests_that_are_wrong(server, triton_client) -> None:
+    script = Path(__file__).parent / "grpc_malformed.py"
+    subprocess.run([sys.executable, script, server.line["grpc"]], check=True, env=triton_client, timeout=120)
+
+
+def test_none_of_them_was_an_error_of_the_server(server) -> None:
+    assert server.log.read_text() == ""
+    assert server.process.poll() is None

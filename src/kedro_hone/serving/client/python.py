@@ -8,13 +8,12 @@ from typing import Final
 
 from kedro_hone.serving.client.interface import Field, Interface
 from kedro_hone.serving.client.literals import WIDTH, join_parts, quote, quote_sizes, show_shape
-from kedro_hone.serving.tensors import Datatype
 
-_ARRAYS: Final[Mapping[Datatype, str]] = MappingProxyType(
+_ARRAYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "BOOL": "np.bool_",
-        **{f"{kind.upper()}{bits}": f"np.{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},  # type: ignore[dict-item]  # mypy does not compute names
-        **{f"FP{bits}": f"np.float{bits}" for bits in (16, 32, 64)},  # type: ignore[dict-item]  # as above
+        **{f"{kind.upper()}{bits}": f"np.{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
+        **{f"FP{bits}": f"np.float{bits}" for bits in (16, 32, 64)},
         "BF16": "np.float32",  # numpy lacks it
         "BYTES": "np.str_",
     }

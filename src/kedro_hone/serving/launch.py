@@ -63,7 +63,7 @@ def describe_model(
         name=winner.name,
         version=winner.version,
         uri=winner.uri,
-        folder=winner.download.folder,
+        folder=winner.download.folder.absolute(),  # a relative one would be relative to the configuration
         inputs=_convert(winner.inputs),
         outputs=_convert(winner.outputs),
         threads=threads,

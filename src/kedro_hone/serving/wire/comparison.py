@@ -238,7 +238,7 @@ class _Measuring:
             np.savez(folder / "inputs.npz", allow_pickle=False, **unpack(self.sides[1].row))
         packages = [str(side.folder / PACKAGES) for side in self.sides]
         job = {
-            "folders": [str(side.served.files) for side in self.sides],
+            "folders": [str(side.served.files.absolute()) for side in self.sides],
             "threads": self.threads,
             "inputs": str(folder / "inputs.npz"),
             "seconds": self.effort.seconds / 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.errors import HoneError
@@ -11,6 +12,11 @@ from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.manifest import write_manifest
 from hone_runtime.learner.sources import fetch_source
 from kedro_hone.serving.winner import ServedWinner, describe_winner
+
+_HINT: Final = (
+    "Only the source itself is measured: not one that is a pickle or its author's code, nor a converted copy. Its "
+    "speed-up in process is in the report of the run."
+)
 
 
 def make_source(winner: ServedWinner, golden: Golden, place: Path) -> ServedWinner:
@@ -36,7 +42,7 @@ def make_source(winner: ServedWinner, golden: Golden, place: Path) -> ServedWinn
     names = {spec.name for spec in source.inputs}
     if source.runtime is None or names != set(golden.inputs):
         why = f"Its inputs are {', '.join(sorted(names))}" if source.runtime else f"No runtime opens {source.format}"
-        raise _explain(winner, f"{why}.", hint="Its speed-up in process is in the report of the run.")
+        raise _explain(winner, f"{why}.", hint=_HINT)
     write_manifest(files, source)
     download = Download(
         folder=files, files=files, artifact=source, version=None, name=winner.name, vouched=winner.download.vouched

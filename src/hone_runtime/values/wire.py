@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hone_runtime.values.base import Value
+from hone_runtime.values.base import Derived, Value
 from hone_runtime.values.measurement import Interval, Latency, Load
 
 
@@ -59,3 +59,14 @@ class WireComparison(Value):
                 baseline = cell.baseline.latency.p50_ms - self.direct_baseline_ms
                 return baseline, cell.winner.latency.p50_ms - self.direct_winner_ms
         return None
+
+
+class WireOutcome(Value):
+    """The comparison that a recipe asked for, or why there is none."""
+
+    comparison: WireComparison | None = Field(None, description="The figures; None if nothing was measured.")
+    reason: str = Field("", description="Why nothing was measured, or an empty string.")
+
+
+class WireResult(WireOutcome, Derived):
+    """The same as the result of a node."""

@@ -74,4 +74,5 @@ def test_a_wrong_winner_is_not_measured(server_environment, tmp_path: Path) -> N
     golden.write_text(json.dumps(rows))
     run = measure(winner, *FEW)
     assert run.returncode == 3
+    assert "explain winner-differs" in run.stderr
     assert "per second" not in run.stdout

@@ -51,6 +51,10 @@ class Effort:
     seconds: float = 2.0
 
 
+DEFAULT: Final = Effort()
+"""What is measured unless the user says otherwise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """What is served by one of the two servers.
@@ -76,7 +80,9 @@ def compare_through_wire(
     winner: ServedWinner,
     *,
     environment: Environment,
-    effort: Effort = Effort(),
+    source: ServedWinner | None = None,
+    shapes: tuple[dict[str, int], ...] | None = None,
+    effort: Effort = DEFAULT,
     report: Callable[[str], None] = lambda _: None,
 ) -> WireComparison:
     """Serve the source of a winner and the winner, each by a server of its own, and measure both by turns.
@@ -88,6 +94,8 @@ def compare_through_wire(
     Args:
         winner: The published winner, with golden rows.
         environment: The server's environment.
+        source: The source in the form of a winner; by default it is pulled from its registry.
+        shapes: Sizes of the dynamic dimensions for which both are warmed up; by default those of the recipe.
         effort: How much is measured.
         report: Called with a line about the progress.
 
@@ -97,7 +105,7 @@ def compare_through_wire(
     """
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-wire-")))
-        sides = _prepare_sides(winner, environment, scratch)
+        sides = _prepare_sides(winner, source, environment=environment, scratch=scratch)
         stack.enter_context(hold_devices(find_home() / "locks", {"cpu"}, purpose="measuring through the wire"))
         clients = stack.enter_context(start_clients())
         measuring = _Measuring(
@@ -107,7 +115,7 @@ def compare_through_wire(
             scratch=scratch,
             clients=clients,
             threads=choose_threads(winner.artifact, None),
-            shapes=read_shapes(winner.download.folder),
+            shapes=read_shapes(winner.download.folder) if shapes is None else shapes,
         )
         load = read_load()
         launches = list[_Launch]()
@@ -117,7 +125,9 @@ def compare_through_wire(
         return measuring.summarize(launches, other_load=share_of_others(load))
 
 
-def _prepare_sides(winner: ServedWinner, environment: Environment, scratch: Path) -> tuple[Side, Side]:
+def _prepare_sides(
+    winner: ServedWinner, source: ServedWinner | None, *, environment: Environment, scratch: Path
+) -> tuple[Side, Side]:
     if winner.golden is None:
         raise HoneError(
             "serving-unsupported",
@@ -125,7 +135,7 @@ def _prepare_sides(winner: ServedWinner, environment: Environment, scratch: Path
             why="It has no golden rows: there is no request to send, and no answer to compare with.",
             hint="Publish it again with this version of kedro-hone.",
         )
-    source = make_source(winner, winner.golden, scratch / "source")
+    source = source or make_source(winner, winner.golden, scratch / "source")
     environments, sides = EnvironmentStore(), list[Side]()
     for name, served, golden, host in (
         ("source", source, keep_numbers(winner.golden), None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -16,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from hone_runtime.errors import HoneError
+from hone_runtime.errors import SLUGS, HoneError
 from hone_runtime.text import clean_line
 from kedro_hone.serving.wire import direct, generator
 
 _START_SECONDS: Final = 300.0
 """How long a server may take until it is ready: on a busy machine the imports alone take a minute."""
 _STOP_SECONDS: Final = 20.0
+_SLUG: Final = re.compile(r"more: kedro-hone explain ([a-z-]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +163,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _explain(what: str, log: Path) -> HoneError:
+    """Return the error for a process that failed, with the class of the error that it printed, if it is one of ours."""
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    named = [found[1] for line in lines if (found := _SLUG.fullmatch(line.strip()))]
     return HoneError(
-        "serving-failed",
+        named[-1] if named and named[-1] in SLUGS else "serving-failed",
         what,
         why=[clean_line(line) for line in lines[-8:]] or "It printed nothing.",
         hint="Serve it alone by `kedro-hone serve`, which prints all messages.",

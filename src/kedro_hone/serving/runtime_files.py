@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -73,6 +74,7 @@ def _list_toolchains(runtime: str) -> list[str]:
 
 
 def _list_package(folder: Path, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, Path]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix in _SUFFIXES and "__pycache__" not in path.parts:
-            yield place / path.relative_to(folder).as_posix(), path
+    for base, _, names in os.walk(folder, followlinks=True):  # the pages of errors are behind a link
+        for path in (Path(base, name) for name in names):
+            if path.suffix in _SUFFIXES and "__pycache__" not in path.parts:
+                yield place / path.relative_to(folder).as_posix(), path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hone_runtime.errors import HoneError
+from hone_runtime.errors import SLUGS, HoneError
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.serving.runtime_files import list_runtime_files, write_runtime
 
@@ -30,6 +30,13 @@ def test_the_files_suffice_to_find_the_toolchain(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(tmp_path)},
     )
     assert run.stdout.split() == [str(tmp_path / "kedro_hone/__init__.py"), "composite", "onnxruntime", "openvino", "2"]
+
+
+def test_the_pages_of_errors_are_among_the_files() -> None:
+    names = {str(name) for name in list_runtime_files(make("onnxruntime"))}
+    assert {f"hone_runtime/error_pages/{slug}.md" for slug in SLUGS} <= names, (
+        "an error without a page cannot be raised"
+    )
 
 
 def test_the_files_contain_only_what_runs_the_artifact() -> None:

@@ -19,6 +19,7 @@ def configure_logs() -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.ERROR)
     _LOG.setLevel(logging.INFO)
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # it writes a traceback for each message that is none
     logging.captureWarnings(capture=True)  # such as that a winner's outputs differ
     logging.getLogger("py.warnings").setLevel(logging.WARNING)
 

@@ -130,6 +130,8 @@ class Supervisor:
         one.ready = bool(os.read(one.pipe, 1))
         os.close(one.pipe)
         one.pipe = -1
+        if self._announced and one.ready:
+            log(f"process {one.process.pid} is ready")
         if self._announced or self._due or not all(other.ready for other in self._workers):
             return
         if len(self._workers) < self.count:
@@ -184,7 +186,7 @@ def supervise(configuration: Configuration) -> int:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-server-")))
         file = folder / "configuration.json"
         file.write_text(chosen.model_dump_json())
-        variables = dict(os.environ)
+        variables = {"GRPC_VERBOSITY": "NONE", **os.environ}  # its own log has a line for each strange request
         if chosen.workers > 1:
             (folder / "metrics").mkdir()
             variables[METRICS_FOLDER] = str(folder / "metrics")

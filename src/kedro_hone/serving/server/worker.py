@@ -30,6 +30,7 @@ from kedro_hone.serving.server.server_state import Server
 
 SETTLE_SECONDS: Final = 1.0
 """How long new requests are still answered after a signal to stop: clients and load balancers notice meanwhile."""
+_LAST_SECONDS: Final = 0.25
 _KEEP_ALIVE_SECONDS: Final = 75
 """Longer than the 60 s after which many load balancers close an unused connection."""
 
@@ -105,6 +106,10 @@ async def serve(configuration: Configuration, server: Server, *, ready: int) -> 
         await asyncio.wait([serving, loop.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.ready = False
         await asyncio.sleep(min(SETTLE_SECONDS, grace / 2))
+        for one in http.servers:
+            one.close()
+        # The clients of the last connections send their requests, which would be closed as unused ones.
+        await asyncio.sleep(min(_LAST_SECONDS, grace / 4))
         http.should_exit = True
         await asyncio.gather(grpc.stop(grace), serving)
     if left := sum(model.pending for model in server.models.values()):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from winners import write_linear
+from winners import make_weights, write_linear
 
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.errors import HoneError
@@ -27,7 +28,7 @@ FEW = Effort(clients=(1,), launches=2, seconds=0.2)
 VERSION = VersionInfo(uri="models:/linear/1", name="linear", version="1", tags={})
 
 
-def prepare(folder: Path, *, wrong: bool = False, runtime: str = "onnxruntime") -> tuple[RunContext, Decision]:
+def prepare(folder: Path, *, wrong: bool = False) -> tuple[RunContext, Decision]:
     """Return a run whose winner is its source, with recorded outputs that may be wrong."""
     winner, store = write_linear(folder / "linear"), Store(folder / "store")
     attributes = Manifest.read(winner / "artifact" / "artifact.json").attributes
@@ -42,10 +43,27 @@ def prepare(folder: Path, *, wrong: bool = False, runtime: str = "onnxruntime") 
     store.store_tree("golden", winner / "evidence")
     run = RunFolder(root=folder / "runs", run_id="1", project=folder)
     recipe = read_recipe({"model": {"uri": VERSION.uri}, "serving": True})
-    source = sealed.model_copy(update={"runtime": runtime})
     samples = Samples.model_construct()  # not looked at
-    context = RunContext(recipe=recipe, source=source, samples=samples, store=store, run=run)
+    context = RunContext(recipe=recipe, source=sealed, samples=samples, store=store, run=run)
     return context, decide(sealed, "golden")
+
+
+def seal_exported(context: RunContext, folder: Path) -> Artifact:
+    """Return the same model as a program that PyTorch has exported, sealed in the store of a run."""
+    import torch
+
+    class Linear(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x @ torch.from_numpy(make_weights()))
+
+    rows = torch.export.Dim("batch", min=1, max=4096)
+    program = torch.export.export(Linear(), (torch.zeros(2, 4),), dynamic_shapes=({0: rows},))
+    folder.mkdir()
+    torch.export.save(program, folder / "model.pt2")
+    known = context.source
+    return context.store.seal(
+        folder, format="pytorch", inputs=known.inputs, outputs=known.outputs, runtime="pytorch", metadata=known.metadata
+    )
 
 
 def decide(artifact: Artifact | None, golden: str | None) -> Decision:
@@ -75,3 +93,14 @@ def test_a_run_goes_on_where_there_is_nothing_to_serve(artifact: bool, golden: b
     context, decision = prepare(tmp_path)
     decision = decide(decision.artifact if artifact else None, "golden" if golden else None)
     assert why in measure_wire(context=context, decision=decision, version=VERSION, effort=FEW).reason
+
+
+def test_a_source_of_pytorch_is_served_with_its_toolchains_packages(server_environment, tmp_path: Path) -> None:
+    context, decision = prepare(tmp_path)
+    context = replace(context, source=seal_exported(context, tmp_path / "exported"))
+    refused = measure_wire(context=context, decision=decision, version=VERSION, effort=FEW)
+    assert "is not trusted" in refused.reason
+    trusting = context.recipe.model_copy(update={"trust": frozenset({"native"})})
+    found = measure_wire(context=replace(context, recipe=trusting), decision=decision, version=VERSION, effort=FEW)
+    assert found.comparison is not None, found.reason
+    assert found.comparison.baseline_runs_in == "pytorch (pytorch)"

@@ -95,6 +95,7 @@ def test_a_run_goes_on_where_there_is_nothing_to_serve(artifact: bool, golden: b
     assert why in measure_wire(context=context, decision=decision, version=VERSION, effort=FEW).reason
 
 
+@pytest.mark.nightly
 def test_a_source_of_pytorch_is_served_with_its_toolchains_packages(server_environment, tmp_path: Path) -> None:
     context, decision = prepare(tmp_path)
     context = replace(context, source=seal_exported(context, tmp_path / "exported"))

@@ -22,6 +22,7 @@ from kedro_hone.core.environments.store import EnvironmentStore, find_home
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.machine.processes import read_load, share_of_others
 from kedro_hone.serving.launch import PACKAGES, describe_model, list_variables, make_command, read_shapes, write_files
+from kedro_hone.serving.runtime_files import write_runtime
 from kedro_hone.serving.server.configuration import Configuration
 from kedro_hone.serving.winner import ServedWinner
 from kedro_hone.serving.wire.figures import Turn, Turns, summarize_cell, summarize_direct
@@ -196,7 +197,7 @@ class _Measuring:
         model = describe_model(side.served, threads=self.threads).model_copy(update={"shapes": self.shapes})
         configuration = Configuration(models=(model,), http_port=0, grpc_port=0, json_line=True)
         path = write_files(configuration, [side.served], side.folder)
-        self._add_packages(side)
+        self._add_packages(side, side.folder)
         with start_server(
             make_command(path, self.environment),
             list_variables(side.folder),
@@ -205,9 +206,9 @@ class _Measuring:
         ) as running:
             yield running
 
-    def _add_packages(self, side: Side) -> None:
+    def _add_packages(self, side: Side, folder: Path) -> None:
         if side.packages is not None:
-            write_startup(side.folder / PACKAGES, side.packages)
+            write_startup(folder / PACKAGES, side.packages)
 
     def _make_call(self, side: Side, running: Running) -> Call:
         def call(feeds: Arrays) -> Arrays:
@@ -246,14 +247,16 @@ class _Measuring:
         if not folder.exists():
             folder.mkdir()
             np.savez(folder / "inputs.npz", allow_pickle=False, **unpack(self.sides[1].row))
-        packages = [str(side.folder / PACKAGES) for side in self.sides]
+            for side in self.sides:
+                write_runtime(side.served.artifact, folder / PACKAGES)
+                self._add_packages(side, folder)
         job = {
             "folders": [str(side.served.files.absolute()) for side in self.sides],
             "threads": self.threads,
             "inputs": str(folder / "inputs.npz"),
             "seconds": self.effort.seconds / 2,
         }
-        variables = {**list_variables(self.sides[0].folder), "PYTHONPATH": ":".join(packages)}
+        variables = {**list_variables(self.sides[0].folder), "PYTHONPATH": str(folder / PACKAGES)}
         return measure_directly(self.environment.python, variables, job, folder / "job.json")
 
     def summarize(self, launches: Sequence[_Launch], *, other_load: float | None) -> WireComparison:

@@ -102,6 +102,15 @@ def test_a_signal_makes_it_not_ready_first_and_every_accepted_request_is_answere
     assert "stopping" in running.log.read_text()
 
 
+def test_a_request_over_grpc_is_answered_after_a_signal(serve, models, triton_client) -> None:
+    with serve(models / "slow") as running:
+        script = Path(__file__).parent / "grpc_slow.py"
+        with subprocess.Popen([sys.executable, script, running.line["grpc"]], env=triton_client) as client:
+            wait_until(lambda: b'hone_pending_requests{model="slow"} 1.0' in running.call("/metrics")[1])
+            assert running.stop() == 0
+            assert client.wait(60) == 0
+
+
 def wait_for_status(connection, status: int):
     due = time.monotonic() + 30
     while (found := send(connection, "/v2/health/ready"))[0] != status:
@@ -161,6 +170,7 @@ def test_a_killed_process_costs_its_own_requests_only(serve, models) -> None:
         assert not [name for name in answers if name.isdigit()], (
             "a client sees a closed connection, and no other answer"
         )
+        wait_until(lambda: b'hone_pending_requests{model="linear"} 0.0' in running.call("/metrics")[1])
         text = running.call("/metrics")[1].decode()
     assert running.log.read_text().count("ended with -9") == 2
     total = [line for line in text.splitlines() if line.startswith("hone_requests_total") and '"linear"' in line]
@@ -169,6 +179,11 @@ def test_a_killed_process_costs_its_own_requests_only(serve, models) -> None:
     )
 
 
+@pytest.mark.attack(
+    what="reading secrets of the user in the variables of a server, through a hole in its libraries",
+    who="network",
+    stopped_by="the server gets the variables for paths and language only",
+)
 def test_nothing_of_this_process_is_in_the_servers_variables(serve, models) -> None:
     with serve(models / "linear") as running:
         for process in (running.line["pid"], *running.list_workers()):
@@ -177,6 +192,11 @@ def test_nothing_of_this_process_is_in_the_servers_variables(serve, models) -> N
             assert b"ORT_DISABLE_TELEMETRY=1" in variables
 
 
+@pytest.mark.attack(
+    what="calling a served model from another machine",
+    who="network",
+    stopped_by="it listens on the loopback address, unless the user names another one",
+)
 def test_it_listens_on_this_machine_only(serve, models) -> None:
     with serve(models / "linear") as running:
         ports = {running.http_port, int(running.line["grpc"].rpartition(":")[2])}
@@ -193,6 +213,11 @@ def test_a_port_in_use_is_an_error_before_anything_is_downloaded(models) -> None
     assert "kedro-hone explain port-in-use" in done.stderr
 
 
+@pytest.mark.attack(
+    what="a second server of the same user that gets a part of the first one's requests",
+    who="network",
+    stopped_by="ports are bound exclusively before processes share them",
+)
 def test_two_servers_do_not_share_a_port(serve, models) -> None:
     with serve(models / "linear") as running:
         done = run_serve(models / "linear", "--http-port", str(running.http_port))

@@ -29,8 +29,8 @@ METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _DELAYS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 """How long the restart of a process waits, in seconds, after each failure in a row."""
-_HEALTHY_SECONDS: Final = 30.0
-"""A process that served so long did not fail in a row."""
+_HEALTHY_SECONDS: Final = 5.0
+"""A process that served so long was not at fault: it is replaced at once."""
 _MARGIN_SECONDS: Final = 5.0
 """How long a process may take to end beyond the grace, before it is killed."""
 
@@ -41,7 +41,7 @@ class _Worker:
 
     Attributes:
         pipe: The end of a pipe that becomes readable when the process is ready; -1 when it was read.
-        since: When it was started; the clock does not go back.
+        since: When it became ready, by a clock that does not go back.
     """
 
     process: subprocess.Popen[bytes]
@@ -59,12 +59,14 @@ class Supervisor:
         count: How many are kept running.
         grace: How long they may take to stop, in seconds.
         announce: Called once, when all are ready for the first time.
+        forget: Called with the number of each process that has ended.
     """
 
     start: Callable[[int], subprocess.Popen[bytes]]
     count: int
     grace: float
     announce: Callable[[], None]
+    forget: Callable[[int], None] = lambda _: None
     _workers: list[_Worker] = field(default_factory=list)
     _due: list[float] = field(default_factory=list)
     _failures: int = 0
@@ -127,7 +129,7 @@ class Supervisor:
                 one.process.kill()
 
     def _note_ready(self, one: _Worker) -> None:
-        one.ready = bool(os.read(one.pipe, 1))
+        one.ready, one.since = bool(os.read(one.pipe, 1)), time.monotonic()
         os.close(one.pipe)
         one.pipe = -1
         if self._announced and one.ready:
@@ -144,6 +146,7 @@ class Supervisor:
         """Remove the processes that have ended, and plan their restart; return the exit code if the server ends."""
         for one in [one for one in self._workers if one.process.poll() is not None]:
             self._workers.remove(one)
+            self.forget(one.process.pid)
             if one.pipe >= 0:
                 os.close(one.pipe)
             code = one.process.returncode
@@ -195,11 +198,16 @@ def supervise(configuration: Configuration) -> int:
             command = [sys.executable, "-P", "-m", WORKER, str(file), str(descriptor)]
             return subprocess.Popen(command, pass_fds=[descriptor], env=variables, stdin=subprocess.DEVNULL)
 
+        def forget(process: int) -> None:
+            for gauge in (folder / "metrics").glob(f"gauge_live*_{process}.db"):  # what it had not answered
+                gauge.unlink()
+
         supervisor = Supervisor(
             start=start,
             count=chosen.workers,
             grace=chosen.limits.grace_seconds,
             announce=lambda: print_start(chosen),
+            forget=forget,
         )
         return supervisor.run(stack.enter_context(_catch_signals()))
 

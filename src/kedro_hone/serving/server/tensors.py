@@ -137,7 +137,7 @@ def _decode_values(sent: Sent, flat: Sequence[Any], count: int) -> Array:
     if sent.datatype in HALF:
         raise RequestError(f"{sent.name} is {sent.datatype}, which is sent as binary data only")
     dtype = find_dtype(sent.datatype)
-    allowed = {"b": {bool}, "f": {int, float}}.get(dtype.kind, {int})
+    allowed: set[type] = {bool} if dtype.kind == "b" else {int, float} if dtype.kind == "f" else {int}
     if odd := set(map(type, flat)) - allowed:
         names = ", ".join(sorted(one.__name__ for one in odd))
         raise RequestError(f"{sent.name} is {sent.datatype}, and its data contains values of the type {names}")

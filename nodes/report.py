@@ -32,6 +32,7 @@ from hone_runtime.values.measurement import (
 )
 from hone_runtime.values.outcome import Failed, Outcome
 from hone_runtime.values.samples import SEARCH, Predicted, Reference
+from hone_runtime.values.wire import WireOutcome, WireResult
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.report import records
@@ -56,6 +57,7 @@ def report(
     decision: Decision,
     version: VersionInfo,
     reference: Reference,
+    wire: WireResult | None = None,
 ) -> tuple[Evidence, EvidenceFolder]:
     """Put the evidence and the reports of a run into the store, and copies for the user into the run's folder.
 
@@ -84,6 +86,7 @@ def report(
             race=result,
             confirmation=confirmation,
             decision=decision,
+            wire=wire,
             path=run.relate(store_winner(won, store.locate(won), run.folder)) if won else "",
             timings=np.load(stage / TIMINGS, allow_pickle=False),
         )
@@ -110,6 +113,7 @@ def gather_evidence(
     confirmation: ConfirmationResult,
     decision: Decision,
     path: str,
+    wire: WireResult | None = None,
     timings: Mapping[str, NDArray[Any]],
 ) -> Evidence:
     """Return the evidence of a run, complete before anything is published.
@@ -151,6 +155,7 @@ def gather_evidence(
         hardware=confirmation.hardware,
         environments=_list_environments(context, validations),
         data=tuple(context.samples.splits.values()),
+        wire=wire and WireOutcome(comparison=wire.comparison, reason=wire.reason),
         break_even_calls=find_break_even(speed["latency"], effort["optimization_seconds"]),
         **speed,
         **effort,

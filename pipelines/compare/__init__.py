@@ -16,6 +16,7 @@ from kedro_hone.nodes.gather import gather
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
+from kedro_hone.nodes.wire import measure_wire
 from kedro_hone.pipelines.binding import place_node, place_stage
 from kedro_hone.recipe.plan import BUILD, Plan, Routes
 
@@ -54,20 +55,18 @@ def create_pipeline(plan: Plan) -> Pipeline:
     entering = {"validations": "validations", **EXPECTED}
     first = place_node(race, name="race", inputs=entering, output=raced, decided_by=RACED, tags=ALONE)
     tried, racing = place_stage(BUILD, [*validated, gathered]), place_stage("race", [first, *composed])
-    return Pipeline([tried, racing, *_place_verdict("race", challenges=plan.challenges)], tags="compare")
+    return Pipeline([tried, racing, *_place_verdict("race", plan)], tags="compare")
 
 
 def create_choice_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline of a person's choice: the last race in, the verdict on one of its candidates out."""
     chosen = place_node(choose, name="choose", inputs={"result": "race"}, output="chosen")
-    return Pipeline(
-        [place_stage("race", [chosen]), *_place_verdict("chosen", challenges=plan.challenges)], tags="compare"
-    )
+    return Pipeline([place_stage("race", [chosen]), *_place_verdict("chosen", plan)], tags="compare")
 
 
-def _place_verdict(raced: str, *, challenges: bool) -> list[Pipeline]:
+def _place_verdict(raced: str, plan: Plan) -> list[Pipeline]:
     """Return the nodes from a race's result to the evidence."""
-    verdict = "assessed" if challenges else "decision"
+    verdict = "assessed" if plan.challenges else "decision"
     asked = {"result": raced, "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
     confirmed = place_node(
@@ -76,9 +75,17 @@ def _place_verdict(raced: str, *, challenges: bool) -> list[Pipeline]:
     judged = place_node(
         gate, name="gate", inputs=asked, output=verdict, decided_by=["gates", "confirm", "golden_rows"], tags=ALONE
     )
-    challenged = _place_challenge(raced) if challenges else []
-    told = place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"])
-    return [confirmed, place_stage("gate", [judged, *challenged, told])]
+    challenged = _place_challenge(raced) if plan.challenges else []
+    served = [_place_wire()] if plan.serves else []
+    shown = {**decided, "wire": "wire"} if plan.serves else decided
+    told = place_node(report, name="report", inputs=shown, output=["evidence", "evidence_folder"])
+    return [confirmed, place_stage("gate", [judged, *challenged, *served, told])]
+
+
+def _place_wire() -> Pipeline:
+    """Return the node that serves the winner and the source, and measures both."""
+    inputs = {"decision": "decision", "version": "version"}
+    return place_node(measure_wire, name="wire", inputs=inputs, output="wire", decided_by=["serving"], tags=ALONE)
 
 
 def _place_challenge(raced: str) -> list[Pipeline]:

@@ -93,12 +93,12 @@ class Golden(Value):
         """
         return cls.model_validate_json(read_regular(path)) if path.exists() else None
 
-    def find_difference(self, *runs: Run, host: Host) -> str:
+    def find_difference(self, *runs: Run, host: Host | None) -> str:
         """Run the rows, and return how the outputs differ from the stored ones, as a clause; empty if they do not.
 
         Args:
             *runs: The winner's call, or for a composite the call of each part.
-            host: This machine.
+            host: This machine; None if these are calls of the source, whose outputs the winner's may differ from.
 
         Raises:
             Exception: As raised by the runtime.
@@ -122,9 +122,9 @@ class Golden(Value):
                 return f"its output {name} {difference}"
         return ""
 
-    def _choose_tolerance(self, host: Host) -> float:
+    def _choose_tolerance(self, host: Host | None) -> float:
         """Return the tolerance on this machine: almost zero on the same kind of machine for the same computation."""
-        here = self.one_call and host.fingerprint == self.machine
+        here = host is not None and self.one_call and host.fingerprint == self.machine
         return min(self.tolerance, LARGEST_HERE if here else LARGEST_TOLERANCE)
 
     def format_other_machine(self, host: Host) -> str:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.hardware import read_host
-from hone_runtime.contract.plugins import describe_exception, list_parts
-from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
-from hone_runtime.contract.registries import find_registry
-from hone_runtime.contract.tags import SOURCE
+from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.checks import ArgumentError
 from hone_runtime.learner.download import Download
 from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.model import Learner
-from hone_runtime.learner.runtimes import refuse_code
+from hone_runtime.learner.sources import fetch_source
 from hone_runtime.text import begin_sentence, clean_text
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.regular import read_regular
-from hone_runtime.values.trees import measure_tree
 
 OnMismatch = Literal["fallback", "warn", "refuse"]
-SOURCE_DIGEST: Final = "hone.source_digest"
 CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
 
 
@@ -92,38 +85,13 @@ class Loading:
         if self.on_mismatch != "fallback":
             raise _explain(why)
         try:
-            uri, digest = self._find_source()
-            learner = self._open_source(uri, golden, digest)
+            place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
+            uri, source, files = fetch_source(self.download, golden, place)
+            learner = self.open(source, files)
         except Exception as error:  # on any error there is nothing else to load
             raise _explain(f"{why} Its source cannot take its place: {describe_exception(error)}") from error
         learner.source_uri, learner.fallback_reason = uri, why
         return learner
-
-    def _find_source(self) -> tuple[str, str]:
-        """Return the URI and the digest of the source, from the registry or else from the evidence."""
-        claim: Any = json.loads(read_regular(self.download.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
-        if base := claim.get("base"):
-            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has the merged model")
-        version = self.download.version
-        tags = version.tags if version is not None else {}
-        return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
-
-    def _open_source(self, uri: str, golden: Golden, digest: str) -> Learner:
-        place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
-        pulled, files = place / "pulled", place / "files"
-        pulled.mkdir()
-        opener = list_parts()["openers"].load()  # above the learner: imported only when needed
-        if not self.download.vouched and Path(uri).exists():  # the URI may be untrusted
-            measure_tree(Path(uri))  # before a device, or a whole disk, is read
-            if Path(uri).is_dir():
-                opener.read_source(Path(uri), golden.source)  # before a folder that is not a model is copied
-        find_registry(uri).pull(uri, pulled)
-        source = opener.write_source(pulled, files, golden.source)
-        if source.digest != digest:
-            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest} instead of {digest}")
-        if not self.download.vouched:
-            refuse_code(source, files)
-        return self.open(source, files)
 
 
 def _explain(why: str) -> HoneError:

@@ -31,6 +31,7 @@ _MODULES: Final = {
     "approve": "listen",
     "arrivals": "listen",
     "check": "check",
+    "client": "client",
     "export": "export",
     "image": "image",
     "init": "init",
@@ -45,6 +46,7 @@ _MODULES: Final = {
     "sweep": "sweep",
     "toolchains": "plugins",
     "verify": "verify",
+    "wire": "wire",
 }
 """The module of each command in this package. Importing all of them would slow down each start of Kedro."""
 

@@ -78,6 +78,7 @@ class Plan:
     variants: dict[str, tuple[Variant, ...]]  # by the adaptor's name: one, or several if the recipe lists values
     routes: Routes
     challenges: bool  # whether a winner must also beat the published version
+    serves: bool = False  # whether the winner and the source are also measured through the wire
 
     @property
     def options(self) -> dict[str, Options]:
@@ -105,7 +106,7 @@ def make_plan(recipe: Recipe) -> Plan:
         if by_default if section.enabled is None else section.enabled:
             variants[name] = list_variants(adaptor, section.options, clients=max(recipe.clients.values()))
     routes = generate_routes([catalogue.adaptors[name] for name in variants], chains=recipe.routes, variants=variants)
-    return Plan(variants=variants, routes=routes, challenges=recipe.gates.beat_published)
+    return Plan(variants=variants, routes=routes, challenges=recipe.gates.beat_published, serves=recipe.serving)
 
 
 def reach_toolchains(plan: Plan, source: Format) -> tuple[Toolchain, ...]:

@@ -195,6 +195,11 @@ class Recipe(ShapeValues, Section):
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
     report: ReportSection = ReportSection()
+    serving: bool = Field(
+        default=False,
+        description="Serve the source and the winner after the gates, each by KServe on this machine, and add to the "
+        "report what 1, 4 and 16 clients measure of both. It takes some minutes.",
+    )
     choose: str | None = Field(
         None, min_length=1, description="Set by `kedro hone choose`: the candidate that is confirmed and gated."
     )

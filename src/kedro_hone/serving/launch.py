@@ -31,7 +31,8 @@ from kedro_hone.serving.winner import ServedWinner
 
 MODULE: Final = "kedro_hone.serving.server"
 CONFIGURATION: Final = "configuration.json"
-_PACKAGES: Final = "packages"
+PACKAGES: Final = "packages"
+_HOME: Final = "home"
 _PASSED: Final = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TMPDIR", "TZ"})
 """The variables that a server gets from this process: none of them is a secret."""
 
@@ -60,7 +61,7 @@ def describe_model(
         name=winner.name,
         version=winner.version,
         uri=winner.uri,
-        folder=winner.download.folder,
+        folder=winner.download.folder.absolute(),  # a relative one would be relative to the configuration
         inputs=_convert(winner.inputs),
         outputs=_convert(winner.outputs),
         threads=threads,
@@ -90,10 +91,28 @@ def read_shapes(folder: Path) -> tuple[dict[str, int], ...]:
 def write_files(configuration: Configuration, winners: Sequence[ServedWinner], folder: Path) -> Path:
     """Write what a server needs besides its environment into a folder, and return the path of its configuration."""
     for winner in winners:
-        write_runtime(winner.artifact, folder / _PACKAGES)
+        write_runtime(winner.artifact, folder / PACKAGES)
+    (folder / _HOME).mkdir(exist_ok=True)
     path = folder / CONFIGURATION
     path.write_text(configuration.model_dump_json(indent=2))
     return path
+
+
+def list_variables(folder: Path) -> dict[str, str]:
+    """Return the variables of a server's process, for the folder of its files."""
+    return {
+        **{name: value for name, value in os.environ.items() if name in _PASSED},
+        **UNTRACKED,
+        "HOME": str(folder / _HOME),
+        "PYTHONPATH": str(folder / PACKAGES),
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def make_command(path: Path, environment: Environment) -> list[str]:
+    """Return the command that starts a server, which ends with this process."""
+    return [environment.python, "-P", "-m", MODULE, str(path), WITH_PARENT]
 
 
 def run_server(path: Path, environment: Environment) -> int:
@@ -103,19 +122,10 @@ def run_server(path: Path, environment: Environment) -> int:
         path: The configuration, next to the packages.
         environment: The server's environment.
     """
-    home = path.parent / "home"
-    home.mkdir(exist_ok=True)
-    variables = {
-        **{name: value for name, value in os.environ.items() if name in _PASSED},
-        **UNTRACKED,
-        "HOME": str(home),
-        "PYTHONPATH": str(path.parent / _PACKAGES),
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
-    command = [environment.python, "-P", "-m", MODULE, str(path), WITH_PARENT]
     with _pass_signals() as processes:
-        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            make_command(path, environment), env=list_variables(path.parent), stdin=subprocess.DEVNULL
+        )
         processes.append(process)
         code = process.wait()
     return code if code >= 0 else ExitCode.TERMINATED

@@ -102,6 +102,15 @@ def test_a_signal_makes_it_not_ready_first_and_every_accepted_request_is_answere
     assert "stopping" in running.log.read_text()
 
 
+def test_a_request_over_grpc_is_answered_after_a_signal(serve, models, triton_client) -> None:
+    with serve(models / "slow") as running:
+        script = Path(__file__).parent / "grpc_slow.py"
+        with subprocess.Popen([sys.executable, script, running.line["grpc"]], env=triton_client) as client:
+            wait_until(lambda: b'hone_pending_requests{model="slow"} 1.0' in running.call("/metrics")[1])
+            assert running.stop() == 0
+            assert client.wait(60) == 0
+
+
 def wait_for_status(connection, status: int):
     due = time.monotonic() + 30
     while (found := send(connection, "/v2/health/ready"))[0] != status:

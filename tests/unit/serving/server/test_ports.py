@@ -62,3 +62,15 @@ def test_a_strange_host_is_refused() -> None:
 
 def test_an_address_of_ipv6_has_brackets() -> None:
     assert format_address("::1", 80) == "[::1]:80"
+
+
+def test_an_answer_in_two_pieces_does_not_wait_for_the_clients_acknowledgement() -> None:
+    with (
+        reserve_ports("127.0.0.1", 0) as (port,),
+        listen("127.0.0.1", port) as listener,
+        socket.create_connection(("127.0.0.1", port)),
+    ):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -1,0 +1,59 @@
+"""Values as source text: nothing in a name can end a literal, a comment or a cell of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+WIDTH: Final = 120
+"""The length of a line of generated code."""
+
+
+def quote(text: str) -> str:
+    """Return a text as a literal of Python, in ASCII, as ``ruff format`` writes it."""
+    mark = "'" if text.count('"') > text.count("'") else '"'
+    return mark + text.encode("unicode_escape").decode("ascii").replace(mark, f"\\{mark}") + mark
+
+
+def quote_sizes(shape: Sequence[int | str], *, indent: int, before: str) -> str:
+    """Return a shape as a tuple's literal, in one line if it fits.
+
+    Args:
+        shape: Sizes, and names of dynamic dimensions.
+        indent: The number of blanks before the line.
+        before: What is written before the tuple in its line; a comma follows it.
+    """
+    parts = [str(size) if isinstance(size, int) else quote(size) for size in shape]
+    return join_parts(parts, indent=indent, before=f"{before}(", after="),", single="," if len(parts) == 1 else "")
+
+
+def join_parts(parts: Sequence[str], *, indent: int, before: str, after: str, single: str = "") -> str:
+    """Return parts between brackets in one line, or each in its own line if that is too long.
+
+    Args:
+        parts: What is separated by commas.
+        indent: The number of blanks before the first line, which are not returned.
+        before: Up to the opening bracket.
+        after: From the closing bracket.
+        single: What follows the parts if they are in one line.
+    """
+    line = f"{before}{', '.join(parts)}{single}{after}"
+    if indent + len(line) <= WIDTH:
+        return line
+    blanks = " " * indent
+    return "\n".join([before, *(f"{blanks}    {part}," for part in parts), f"{blanks}{after}"])
+
+
+def show(name: str) -> str:
+    """Return a name for comments, docstrings and pages: safe characters only, and not long."""
+    return _shorten(re.sub(r"[^A-Za-z0-9_./:+-]", "?", name), 40)
+
+
+def show_shape(shape: Sequence[int | str]) -> str:
+    """Return a shape for comments, docstrings and pages, such as ``(batch, 64)``; a scalar's is ``()``."""
+    return f"({_shorten(', '.join(str(size) if isinstance(size, int) else show(size) for size in shape), 60)})"
+
+
+def _shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

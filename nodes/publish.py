@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from hone_runtime.contract.aliases import PULL, read_aliases
-from hone_runtime.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
+from hone_runtime.contract.proof import EVIDENCE, GOLDEN, EvidenceFolder, ProvenWinner, explain_incomplete
 from hone_runtime.contract.registry import Publication, Registry, VersionInfo
 from hone_runtime.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
 from hone_runtime.contract.target import find_name, find_target
 from hone_runtime.signing.sign import find_signer
 from hone_runtime.text import open_logger
 from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.forms import IMAGE
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
@@ -24,6 +26,8 @@ from kedro_hone.report.snippets import complete_command
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates.load import QUIET, find_load, format_wait
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
+from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push
+from kedro_hone.serving.image.packing import Packed
 
 TRANSFORMERS: Final = "transformers"
 """The format of a source with a tokenizer or processor that is published with the winner."""
@@ -65,6 +69,8 @@ def publish(
     awaits = "" if waits else find_approval(recipe.publish, registry, name)
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
     write = registry.propose if place.pull_request else registry.publish
+    if packed := pack_image_of(winner, evidence, context, name=name):
+        push(*packed)
     publication = write(
         winner,
         name=name,
@@ -117,7 +123,47 @@ def prove_winner(
         evidence=evidence_folder,
         folder=files,
         companions=store.locate(context.source) if context.source.format == TRANSFORMERS else None,
+        forms=_locate_forms(files / EVIDENCE, context),
     )
+
+
+def _locate_forms(evidence: Path, context: RunContext) -> dict[str, Path]:
+    """Return the folders of the winner's other forms in the store, which the evidence lists by their digests.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: the recipe requires other forms now. ``store-missing``.
+    """
+    listed, place = parse_evidence(evidence.read_bytes()), context.recipe.publish
+    if {one.form for one in listed.forms} != {*place.export}:
+        why = f"publish.export is [{', '.join(place.export)}] now, and was another one when it was written."
+        hint = "Write them: `kedro-hone run --pipelines compare --from-nodes gate.export`, then publish."
+        raise explain_incomplete(listed.run_id, why, hint=hint)
+    folders = (one for one in listed.forms if one.digest and one.form != IMAGE)
+    return {one.form: context.store.locate_tree(one.digest) for one in folders}
+
+
+def pack_image_of(
+    winner: ProvenWinner, evidence: Evidence, context: RunContext, *, name: str
+) -> tuple[Packed, ImagePlace] | None:
+    """Return the image of a winner and where it is pushed; None if the recipe requires none.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: it has another digest than the evidence, since its base or kedro-hone
+            changed; or as in ``pack``.
+    """
+    recorded = next((one for one in evidence.forms if one.form == IMAGE), None)
+    place = find_place(context.recipe.publish.image, context.run.project)
+    if recorded is None or place is None:
+        return None
+    golden = winner.folder / GOLDEN
+    proof = (winner.folder / EVIDENCE).read_bytes()
+    with place_winner(winner.artifact, winner.files, golden if golden.is_file() else None, name=name) as served:
+        packed = pack(served, place, evidence=proof)
+    if packed.manifest.descriptor.digest != recorded.digest:
+        why = f"The image is {packed.manifest.descriptor.digest} now: its base, or kedro-hone, has changed."
+        hint = "Write it again: `kedro-hone run --pipelines compare --from-nodes gate.export`, then publish."
+        raise explain_incomplete(evidence.run_id, why, hint=hint)
+    return packed, place
 
 
 def _list_tags(winner: ProvenWinner, evidence: Evidence) -> dict[str, str]:

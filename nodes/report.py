@@ -19,6 +19,7 @@ from hone_runtime.values.base import Json
 from hone_runtime.values.composite import read_parts
 from hone_runtime.values.decision import Decision
 from hone_runtime.values.digest import digest_json
+from hone_runtime.values.forms import WinnerForm, WinnerForms
 from hone_runtime.values.measurement import (
     Checks,
     Confirmation,
@@ -58,6 +59,7 @@ def report(
     version: VersionInfo,
     reference: Reference,
     wire: WireResult | None = None,
+    forms: WinnerForms | None = None,
 ) -> tuple[Evidence, EvidenceFolder]:
     """Put the evidence and the reports of a run into the store, and copies for the user into the run's folder.
 
@@ -87,6 +89,7 @@ def report(
             confirmation=confirmation,
             decision=decision,
             wire=wire,
+            forms=forms.forms if forms else (),
             path=run.relate(store_winner(won, store.locate(won), run.folder)) if won else "",
             timings=np.load(stage / TIMINGS, allow_pickle=False),
         )
@@ -112,6 +115,7 @@ def gather_evidence(
     race: RaceResult,
     confirmation: ConfirmationResult,
     decision: Decision,
+    forms: tuple[WinnerForm, ...],
     path: str,
     wire: WireResult | None = None,
     timings: Mapping[str, NDArray[Any]],
@@ -142,6 +146,7 @@ def gather_evidence(
         ),
         program=_make_program(context),
         winner=_make_winner(decision, race, path),
+        forms=forms,
         percentiles=list_percentiles(shapes=recipe.shapes, **compared),
         throughputs=list_throughputs(shapes=recipe.sizes, clients=recipe.clients, **compared),
         operators=confirmation.operators,

@@ -24,6 +24,7 @@ from hone_runtime.signing.policy import VERSION_FILES
 from hone_runtime.signing.sign import find_signer, sign_version
 from hone_runtime.text import clean_text, open_logger
 from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.forms import FORMS_FOLDER
 from hone_runtime.values.manifest import Manifest, copy_tree
 from kedro_hone import __version__
 from kedro_hone.sources.source_format import MLMODEL, OURS
@@ -67,6 +68,9 @@ def write_winner(
     winner.copy_evidence(folder / EVIDENCE_FOLDER)
     if winner.companions is not None:
         copy_companions(winner.companions, folder)
+    for form, files in winner.forms.items():
+        (folder / FORMS_FOLDER).mkdir(exist_ok=True)
+        copy_tree(files, folder / FORMS_FOLDER / form, share=True)
     interface = artifact.metadata.get("interface")
     unnamed = interface == "pytorch"
     of_estimator = interface == "sklearn"

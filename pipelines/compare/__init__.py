@@ -11,6 +11,7 @@ from kedro_hone.nodes.challenge import challenge, compare_with_published
 from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import add_composite, compose
 from kedro_hone.nodes.confirm import confirm
+from kedro_hone.nodes.export import export
 from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.gather import gather
 from kedro_hone.nodes.race import race
@@ -77,15 +78,22 @@ def _place_verdict(raced: str, plan: Plan) -> list[Pipeline]:
     )
     challenged = _place_challenge(raced) if plan.challenges else []
     served = [_place_wire()] if plan.serves else []
-    shown = {**decided, "wire": "wire"} if plan.serves else decided
+    exported = [_place_export()] if plan.exports else []
+    shown = decided | ({"wire": "wire"} if served else {}) | ({"forms": "forms"} if exported else {})
     told = place_node(report, name="report", inputs=shown, output=["evidence", "evidence_folder"])
-    return [confirmed, place_stage("gate", [judged, *challenged, *served, told])]
+    return [confirmed, place_stage("gate", [judged, *challenged, *served, *exported, told])]
 
 
 def _place_wire() -> Pipeline:
     """Return the node that serves the winner and the source, and measures both."""
     inputs = {"decision": "decision", "version": "version"}
     return place_node(measure_wire, name="wire", inputs=inputs, output="wire", decided_by=["serving"], tags=ALONE)
+
+
+def _place_export() -> Pipeline:
+    """Return the node that writes the winner's other forms, between the decision and the evidence."""
+    inputs = {"decision": "decision", "version": "version"}
+    return place_node(export, name="export", inputs=inputs, output="forms")
 
 
 def _place_challenge(raced: str) -> list[Pipeline]:

@@ -16,6 +16,8 @@ import onnxruntime
 import pytest
 
 import kedro_hone
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.learner.evidence import check_published
 from hone_runtime.values.samples import SPLITS
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
@@ -69,6 +71,7 @@ def optimize(*arguments: str, folder: Path) -> tuple[int, dict]:
 def test_one_command_leads_to_a_verdict_a_report_and_a_learner(here, tmp_path, kind):
     before = {path.name for path in here.iterdir()}
     told = ("--toolchains", "onnxruntime,openvino", "--publish", "--to", str(tmp_path / "winners" / kind), *QUICK)
+    told += ("--set", "publish.export=[triton,openvino]")
     code, result = optimize(*KINDS[kind], *told, folder=tmp_path / "run")
     # Three launches on a busy machine may leave a small speed-up undecided; that of an estimator is over ten.
     verdicts = {0: {"PASS", "KEEP"}} if kind == "estimator" else {0: {"PASS", "KEEP"}, 11: {"INCONCLUSIVE"}}
@@ -82,6 +85,11 @@ def test_one_command_leads_to_a_verdict_a_report_and_a_learner(here, tmp_path, k
     if result["verdict"] == "PASS":
         learner = kedro_hone.load(result["published"])
         assert learner.artifact.runtime in {"onnxruntime", "openvino", "composite"}
+        forms = {one["form"]: one for one in evidence["forms"]}
+        assert forms.keys() == {"triton", "openvino"}
+        assert all(bool(one["digest"]) != bool(one["reason"]) for one in forms.values())
+        assert [*Path(result["published"]).glob("exports/triton/models/*/config.pbtxt")]
+        check_published(result["published"], tmp_path / "download", find_registry(result["published"]))
 
 
 @pytest.mark.large

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from hone_runtime.errors import HoneError
 from hone_runtime.text import hide_secrets
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Value
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.digest import digest_file, digest_json
+from hone_runtime.values.digest import digest_file, digest_json, digest_tree
+from hone_runtime.values.forms import IMAGE
 from hone_runtime.values.regular import read_regular
 
 SchemaId = Literal["kedro-hone/evidence/2"]
@@ -81,10 +83,11 @@ class ProvenWinner:
         companions: The folder of the source's files, if some of them, such as a tokenizer's, are published with the
             winner.
         description: A description in Markdown, for registries that show one; empty for none.
+        forms: The folder of each other form of the winner that is published with it, by the form's name.
 
     Raises:
         HoneError: ``evidence-incomplete``: a file is missing or was altered; ``evidence.json`` cannot be read; or it
-            is for another verdict than PASS, another winner or another source.
+            is for another verdict than PASS, another winner, another source, or other forms.
     """
 
     artifact: Artifact
@@ -95,6 +98,7 @@ class ProvenWinner:
     folder: Path
     companions: Path | None = None
     description: str = ""
+    forms: Mapping[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.evidence.check(self.folder)
@@ -111,12 +115,22 @@ class ProvenWinner:
             ("source", "digest"): self.source_digest,
             ("winner", "digest"): self.artifact.digest,
         }
+        self._check_forms(claim)
         for path, value in wanted.items():
             proven = claim
             for key in path:
                 proven = proven.get(key) if isinstance(proven, dict) else None
             if proven != hide_secrets(value, variables={}):  # in the form in which the evidence was written
                 raise explain_incomplete(run, f"Its {' '.join(path)} is {proven}, and {value} is to be published.")
+
+    def _check_forms(self, claim: Any) -> None:
+        """Compare the folders of other forms with the digests in the evidence; an image is in another registry."""
+        listed = claim.get("forms", ()) if isinstance(claim, dict) else ()
+        proven = {one["form"]: one["digest"] for one in listed if one.get("digest") and one.get("form") != IMAGE}
+        found = {name: digest_tree(folder) for name, folder in self.forms.items()}
+        if found != proven:
+            why = f"Its other forms are {found or 'absent'}, and the evidence has {proven or 'none'}."
+            raise explain_incomplete(self.evidence.run_id, why)
 
     def copy_evidence(self, folder: Path) -> None:
         """Copy the evidence into a folder to publish it from there, and check the copy against the recorded digests.

@@ -16,6 +16,7 @@ from hone_runtime.learner.versions import check_version_files
 from hone_runtime.signing.policy import Policy
 from hone_runtime.signing.verify import find_model_name, verify_version
 from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.forms import FORMS_FOLDER
 from hone_runtime.values.manifest import measure_files
 from hone_runtime.values.regular import read_regular
 
@@ -73,6 +74,7 @@ def check_evidence(folder: Path, artifact: Artifact, files: Path, version: Versi
             source_digest=tags.get("hone.source_digest", source["digest"]),
             evidence=EvidenceFolder.read(tags.get("hone.run", str(claim["run_id"])), folder, decision=""),
             folder=folder,
+            forms={path.name: path for path in (folder.parent / FORMS_FOLDER).glob("*") if path.is_dir()},
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _explain(version.uri, f"It cannot be read: {error!r}.") from error

@@ -75,3 +75,9 @@ Shapes = Annotated[
     AfterValidator(_check_shapes),
 ]
 """Sizes by dimension, and the number of ``clients``, for each shape by its name."""
+
+
+def split_names(value: object) -> object:
+    """Parse a list from the command line, where it is one text."""
+    named = isinstance(value, str) and value not in {"default", "all"}
+    return tuple(part.strip() for part in str(value).split(",")) if named else value

@@ -79,6 +79,7 @@ class Plan:
     routes: Routes
     challenges: bool  # whether a winner must also beat the published version
     serves: bool = False  # whether the winner and the source are also measured through the wire
+    exports: bool = False  # whether a winner is published in other forms, too
 
     @property
     def options(self) -> dict[str, Options]:
@@ -106,7 +107,13 @@ def make_plan(recipe: Recipe) -> Plan:
         if by_default if section.enabled is None else section.enabled:
             variants[name] = list_variants(adaptor, section.options, clients=max(recipe.clients.values()))
     routes = generate_routes([catalogue.adaptors[name] for name in variants], chains=recipe.routes, variants=variants)
-    return Plan(variants=variants, routes=routes, challenges=recipe.gates.beat_published, serves=recipe.serving)
+    return Plan(
+        variants=variants,
+        routes=routes,
+        challenges=recipe.gates.beat_published,
+        serves=recipe.serving,
+        exports=recipe.publish.enabled and bool(recipe.publish.export),
+    )
 
 
 def reach_toolchains(plan: Plan, source: Format) -> tuple[Toolchain, ...]:

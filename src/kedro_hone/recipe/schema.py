@@ -28,10 +28,11 @@ from hone_runtime.values.base import Trust, Value
 from hone_runtime.values.digest import digest_json
 from kedro_hone.core.gates import read_gates
 from kedro_hone.core.problems import explain_unknown, explain_value
-from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes
+from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes, split_names
 from kedro_hone.recipe.clients import Goal, ShapeValues, choose_goal
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
 from kedro_hone.recipe.measurement import ConfirmSection, RaceSection
+from kedro_hone.recipe.publish import PublishSection
 from kedro_hone.recipe.toolchains import Absolute, EnvironmentSection, Missing
 
 
@@ -97,30 +98,6 @@ class AdaptorSection(Section):
     )
 
 
-class PublishSection(Section):
-    """Where the winner is published."""
-
-    enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
-    uri: Place | None = Field(
-        None,
-        description="The winner's target model, if it is in another registry than the source: `hf://owner/name`, or "
-        "`hf://owner/name@branch`; `models:/name`; or a path. The source's registry when empty.",
-    )
-    name: Place | None = Field(None, description="The registered model's name; the source's own when empty.")
-    pull_request: bool = Field(
-        default=False, description="Open a pull request in place of a commit: on the Hugging Face Hub only."
-    )
-    alias: str = Field(
-        "honed", min_length=1, max_length=255, description="The alias that is moved to the new version, last."
-    )
-    approval: Literal["never", "first", "always"] = Field(
-        "never",
-        description="When a person must approve a winner before the alias is moved: never; while no version of the "
-        "model has the alias (first); or for each winner (always). Until then the version has no alias; "
-        "`kedro hone approve URI` moves it.",
-    )
-
-
 class ReportSection(Section):
     """What the report shows besides the measurements."""
 
@@ -134,12 +111,6 @@ class ReportSection(Section):
         if self.price_per_hour is not None and not self.currency.strip():
             raise ValueError("report.price_per_hour needs report.currency, such as EUR")
         return self
-
-
-def _split_names(value: object) -> object:
-    """Parse a list from the command line, where it is one text."""
-    named = isinstance(value, str) and value not in {"default", "all"}
-    return tuple(part.strip() for part in str(value).split(",")) if named else value
 
 
 class Recipe(ShapeValues, Section):
@@ -166,7 +137,7 @@ class Recipe(ShapeValues, Section):
         description="Threads of a runtime; all cores when empty. Another number builds everything again.",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seeds calibration, the order of the rounds and the bootstrap.")
-    toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
+    toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(split_names)] = Field(
         "default", description="The toolchains to use: default, all, or a list of names."
     )
     environments: dict[str, EnvironmentSection] = Field(

@@ -15,6 +15,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import StepFacts
 from hone_runtime.values.base import Json, Value
 from hone_runtime.values.decision import Verdict
+from hone_runtime.values.forms import WinnerForm
 from hone_runtime.values.judgement import Judgement
 from hone_runtime.values.measurement import Choice, Confirmation, Finalist, Hardware, Quality, Speedup
 from hone_runtime.values.operators import Operators
@@ -41,6 +42,7 @@ class Evidence(Value):
     source: records.SourceRecord = Field(description="The model, as it was measured against.")
     program: records.ProgramRecord | None = Field(None, description="What prepared the data and scored the outputs.")
     winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
+    forms: tuple[WinnerForm, ...] = Field((), description="The winner's other forms, which are published with it.")
     speedup: Speedup | None = Field(
         None, description="Of the winner, or else of the finalist that the report shows, at the deciding shape."
     )

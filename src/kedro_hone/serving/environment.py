@@ -9,7 +9,10 @@ from typing import Final
 from hone_runtime.contract.catalogue import find_installed
 from hone_runtime.contract.toolchain import Toolchain, Verification
 from hone_runtime.errors import HoneError
+from hone_runtime.values.outcome import Failed
+from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.requirements import explain_unsatisfied, read_pins
+from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.serving.winner import ServedWinner
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -64,3 +67,21 @@ def _explain_lacking(winner: ServedWinner, server: Toolchain) -> str | None:
         return "its packages are not known"
     pins = [pin for lock in (server.lock, *server.builds[:1]) for pin in read_pins(lock)]
     return explain_unsatisfied(needs, dict(pin.split("==", 1) for pin in pins))
+
+
+def build_server(winner: ServedWinner) -> Environment:
+    """Return the environment that serves a winner, built first if it does not exist.
+
+    Raises:
+        HoneError: ``toolchain-unbuildable`` or ``serving-unsupported``.
+    """
+    built = EnvironmentStore().ensure(choose_server([winner]))
+    if isinstance(built, Failed):
+        log = f"Read {built.log}; a" if built.log else "A"
+        raise HoneError(
+            "toolchain-unbuildable",
+            "The environment of the server cannot be built.",
+            why=built.reason,
+            hint=f"{log} full disk and a missing network are the usual reasons.",
+        )
+    return built

@@ -107,6 +107,7 @@ def gather(tmp_path, monkeypatch):
 
     def gather_it(*, finalists=(FAST,), timings=None, **decided):
         return gather_evidence(
+            forms=(),
             context=RunContext(
                 source=artifact,
                 samples=samples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kedro_hone.core.environments.environment import Environment
@@ -48,12 +49,16 @@ def pack_image(
     private: Private,
     paths: bool = True,
     text: TextInput | None = None,
+    attached: Sequence[Statement] = (),
 ) -> Packed:
-    """Pack a winner as an image that serves it; the arguments and errors are those of ``build_image``."""
+    """Pack a winner as an image that serves it; further arguments, and errors, are those of ``build_image``.
+
+    ``attached`` refer to the image, besides what the version contains.
+    """
     image = build_image(winner, base, environment=environment, blobs=blobs, private=private, paths=paths, text=text)
     subject, evidence = image.manifest.descriptor, read_evidence(winner)
     sbom = make_sbom(winner, subject=subject, versions=image.packages.versions, lock=SERVER.lock, evidence=evidence)
-    statements = [*_list_statements(winner), Statement(kind=SBOM_TYPE, name="sbom.cdx.json", content=sbom)]
+    statements = [*attached, *_list_statements(winner), Statement(kind=SBOM_TYPE, name="sbom.cdx.json", content=sbom)]
     return Packed(manifest=image.manifest, referrers=_attach_all(statements, subject, blobs), platform=read_platform())
 
 

@@ -8,6 +8,7 @@ from proof import SOURCE_DIGEST, SOURCE_URI, write_evidence
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.digest import digest_tree
 
 WINNER = Artifact(format="toy", digest="sha256:7", inputs=(), outputs=())
 
@@ -97,3 +98,25 @@ def test_what_is_no_evidence_proves_nothing(folder, evidence):
 )
 def test_another_winner_or_source_is_not_proven(folder, evidence, changes, why):
     assert why in catch(folder, evidence, **changes)
+
+
+@pytest.mark.attack(
+    what="a form of the winner, such as a folder for a server, that was altered after the evidence",
+    who="store",
+    stopped_by="the evidence contains the digest of each form's folder",
+)
+def test_forms_of_a_winner_are_those_in_the_evidence(folder, evidence, tmp_path):
+    form = tmp_path / "triton"
+    form.mkdir()
+    (form / "config.pbtxt").write_text("name: 'digits'")
+    assert "absent" not in catch(folder, evidence, forms={"triton": form})
+    listed = [
+        {"form": "triton", "digest": digest_tree(form)},
+        {"form": "image", "digest": "sha256:1"},
+        {"form": "ovms", "digest": "", "reason": "it does not fit"},
+    ]
+    proven = rewrite(folder, forms=listed)
+    make(folder, proven, forms={"triton": form})
+    assert "absent" in catch(folder, proven)
+    (form / "config.pbtxt").write_text("name: 'other'")
+    assert "other forms" in catch(folder, proven, forms={"triton": form})

@@ -1,0 +1,149 @@
+"""Forms of a winner that are published with it: folders for servers, and an image.
+
+They are made before the evidence, which contains their digests. So none of them contains the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hone_runtime.contract.proof import EVIDENCE_FOLDER, GOLDEN
+from hone_runtime.learner.download import Download
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.digest import digest_tree
+from hone_runtime.values.forms import IMAGE, WinnerForm
+from hone_runtime.values.manifest import copy_tree
+from kedro_hone.core.environments.store import find_home
+from kedro_hone.recipe.publish import ImageSection
+from kedro_hone.serving.environment import build_server
+from kedro_hone.serving.export.exports import export_winner, list_misfits
+from kedro_hone.serving.export.target import Request
+from kedro_hone.serving.image.base import DEFAULT_BASE, fetch_base
+from kedro_hone.serving.image.blobs import Blobs
+from kedro_hone.serving.image.leaks import read_private
+from kedro_hone.serving.image.packing import Packed, pack_image
+from kedro_hone.serving.image.push import push_image
+from kedro_hone.serving.image.references import read_target
+from kedro_hone.serving.image.referrers import EVIDENCE_TYPE, Statement
+from kedro_hone.serving.image.registry import Repository
+from kedro_hone.serving.winner import ServedWinner, describe_winner, make_server_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagePlace:
+    """Where an image is pushed, and what it is built on.
+
+    Attributes:
+        push: registry/name:tag.
+        base: A reference, or the folder of an OCI layout.
+        project: The project's folder, whose path may be in no layer.
+    """
+
+    push: str
+    base: str = DEFAULT_BASE
+    project: Path
+
+
+def find_place(image: ImageSection | None, project: Path) -> ImagePlace | None:
+    """Return where the image of a recipe is pushed; None if it requires none."""
+    if image is None:
+        return None
+    return ImagePlace(push=image.push, base=image.base or DEFAULT_BASE, project=project)
+
+
+@contextmanager
+def place_winner(artifact: Artifact, files: Path, golden: Path | None, *, name: str) -> Iterator[ServedWinner]:
+    """Write a winner of a run as a version without evidence, describe it for servers, and remove it at the end.
+
+    Args:
+        artifact: The winner.
+        files: The folder of its files.
+        golden: The file of its golden rows; None if there are none.
+        name: The name of the model that it will be published to.
+
+    Raises:
+        HoneError: ``serving-unsupported``: a tensor has a type that servers do not know; ``model-corrupt``.
+    """
+    with TemporaryDirectory(prefix="kedro-hone-") as scratch:
+        folder = Path(scratch, make_server_name(name))
+        folder.mkdir()
+        copy_tree(files, folder / "artifact", share=True)
+        write_manifest(folder / "artifact", artifact)
+        if golden is not None:
+            (folder / EVIDENCE_FOLDER).mkdir()
+            (folder / EVIDENCE_FOLDER / GOLDEN).write_bytes(golden.read_bytes())
+        yield describe_winner(
+            Download(
+                folder=folder, files=folder / "artifact", artifact=artifact, version=None, name=name, vouched=True
+            ),
+            str(folder),
+        )
+
+
+def write_forms(
+    winner: ServedWinner, names: Iterable[str], folder: Path, *, image: ImagePlace | None
+) -> tuple[WinnerForm, ...]:
+    """Write each form that fits a winner to the folder of its name, and pack the image.
+
+    Args:
+        winner: The winner, as ``place_winner`` yields it.
+        names: The forms.
+        folder: The parent of the folders.
+        image: Where the image is pushed; None without one.
+
+    Returns:
+        Each form with its digest, or with the reason why it does not fit.
+
+    Raises:
+        HoneError: ``winner-differs``: the golden rows differ in the written files; or as in ``pack``.
+    """
+    request, found = Request(trusted=True), list[WinnerForm]()
+    misfits = list_misfits(winner, request)
+    for name in names:
+        if name == IMAGE and image is not None:
+            digest = pack(winner, image).manifest.descriptor.digest
+            found.append(WinnerForm(form=name, digest=digest, place=image.push.rpartition(":")[0]))
+        elif misfits[name]:
+            found.append(WinnerForm(form=name, reason=misfits[name]))
+        else:
+            written = export_winner(winner, name, request, folder / name).folder
+            found.append(WinnerForm(form=name, digest=digest_tree(written)))
+    return tuple(found)
+
+
+def pack(winner: ServedWinner, place: ImagePlace, *, evidence: bytes | None = None) -> Packed:
+    """Pack a winner as an image; equal winners on one base give one digest, whatever the evidence.
+
+    Args:
+        winner: The winner, as ``place_winner`` yields it.
+        place: Where it is pushed, and its base.
+        evidence: The evidence that is attached to the image; None for none.
+
+    Raises:
+        HoneError: ``image-base-unfit``, ``image-leaks``, ``serving-unsupported``, ``toolchain-unbuildable``.
+    """
+    blobs = _open_blobs()
+    base = fetch_base(place.base, blobs)
+    private, environment = read_private(place.project), build_server(winner)
+    attached = [] if evidence is None else [Statement(kind=EVIDENCE_TYPE, name="evidence.json", content=evidence)]
+    return pack_image(winner, base, environment=environment, blobs=blobs, private=private, attached=attached)
+
+
+def push(packed: Packed, place: ImagePlace) -> None:
+    """Push an image with what is attached to it; the tag is written last.
+
+    Raises:
+        HoneError: ``image-push-failed``.
+    """
+    target = read_target(place.push)
+    repository = Repository(target, push=True, insecure=False)
+    push_image(packed.manifest, target, blobs=_open_blobs(), repository=repository, referrers=packed.referrers)
+
+
+def _open_blobs() -> Blobs:
+    return Blobs(find_home() / "images")

@@ -24,6 +24,7 @@ from kedro_hone.programs import call_program, digest_metric, digest_programs, fi
 from kedro_hone.programs.shared.positive import BALANCED, count_units, depends_on_classes
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
+from kedro_hone.serving.forms import check_place, find_place
 
 logger = open_logger(__name__)
 
@@ -52,11 +53,12 @@ def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run
     Returns:
         One error for each check that failed, in the order of a run: such as ``model-unknown``, ``registry-unknown``,
         ``program-unknown``, ``metric-unknown``, ``recipe-invalid``, ``program-failed``, ``data-unreadable``,
-        ``gate-unprovable`` or ``signing-unusable``.
+        ``image-push-failed``, ``image-base-unfit``, ``gate-unprovable`` or ``signing-unusable``.
     """
     checks: tuple[Callable[[], object], ...] = (
         lambda: _check_source(recipe, run),
         lambda: _check_target(recipe, run),
+        lambda: _check_image(recipe, run),
         *((lambda: _check_program(gate, recipe, store, run),) if gate is not None else ()),
     )
     return list(collect_errors(checks))
@@ -91,6 +93,12 @@ def _check_target(recipe: Recipe, run: RunFolder) -> None:
         if publish.pull_request:
             check_proposals(target.registry)
         find_signer()
+
+
+def _check_image(recipe: Recipe, run: RunFolder) -> None:
+    place = find_place(recipe.publish.image, run.project) if recipe.publish.enabled else None
+    if place is not None:
+        check_place(place)
 
 
 def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:

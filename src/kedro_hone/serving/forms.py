@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hone_runtime.contract.proof import EVIDENCE_FOLDER, GOLDEN
+from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import Download
 from hone_runtime.learner.manifest import write_manifest
 from hone_runtime.values.artifact import Artifact
@@ -31,6 +32,7 @@ from kedro_hone.serving.image.push import push_image
 from kedro_hone.serving.image.references import read_target
 from kedro_hone.serving.image.referrers import EVIDENCE_TYPE, Statement
 from kedro_hone.serving.image.registry import Repository
+from kedro_hone.serving.image.transport import RegistryError
 from kedro_hone.serving.winner import ServedWinner, describe_winner, make_server_name
 
 
@@ -54,6 +56,25 @@ def find_place(image: ImageSection | None, project: Path) -> ImagePlace | None:
     if image is None:
         return None
     return ImagePlace(push=image.push, base=image.base or DEFAULT_BASE, project=project)
+
+
+def check_place(place: ImagePlace) -> None:
+    """Check that the registry answers, and bring the base image, before hours are spent on a winner.
+
+    Raises:
+        HoneError: ``option-invalid``, ``image-push-failed`` or ``image-base-unfit``.
+    """
+    target = read_target(place.push)
+    fetch_base(place.base, _open_blobs())
+    try:
+        Repository(target, push=True).read_manifest(target.tag)
+    except RegistryError as error:
+        raise HoneError(
+            "image-push-failed",
+            f"The registry of {target} cannot be used.",
+            why=f"{error}.",
+            hint="Correct hone.publish.image.push, log in to the registry, or remove image from hone.publish.export.",
+        ) from error
 
 
 @contextmanager

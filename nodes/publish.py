@@ -17,7 +17,7 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.forms import IMAGE
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.recipe.schema import PublishSection
+from kedro_hone.recipe.publish import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, store_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags

@@ -6,6 +6,7 @@ Source: https://github.com/kserve/open-inference-protocol, "Tensor Data Types".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
@@ -35,9 +36,18 @@ Datatype = Literal[
 _NAMES: Final[Mapping[str, Datatype]] = MappingProxyType(
     {
         "bool": "BOOL",
+        "uint8": "UINT8",
+        "uint16": "UINT16",
+        "uint32": "UINT32",
+        "uint64": "UINT64",
+        "int8": "INT8",
+        "int16": "INT16",
+        "int32": "INT32",
+        "int64": "INT64",
+        "float16": "FP16",
+        "float32": "FP32",
+        "float64": "FP64",
         "bfloat16": "BF16",
-        **{f"{kind}{bits}": f"{kind.upper()}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},  # type: ignore[dict-item]  # mypy does not compute names
-        **{f"float{bits}": f"FP{bits}" for bits in (16, 32, 64)},  # type: ignore[dict-item]  # as above
     }
 )
 DYNAMIC: Final = -1
@@ -80,12 +90,9 @@ def find_datatype(spec: TensorSpec) -> Datatype:
     """
     if found := _NAMES.get(spec.dtype):
         return found
-    try:
-        kind = np.dtype(spec.dtype).kind
-    except TypeError:
-        kind = ""
-    if kind in {"U", "O", "S"}:
-        return "BYTES"
+    with suppress(TypeError):  # NumPy has no such type
+        if np.dtype(spec.dtype).kind in "UOS":
+            return "BYTES"
     raise HoneError(
         "serving-unsupported",
         f"The tensor {spec.name!r} cannot be sent to a server.",

@@ -11,6 +11,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import is_uri
 from hone_runtime.signing.policy import SIGNATURE
 from hone_runtime.text import clean_line
+from hone_runtime.values.forms import FORMS_FOLDER
 from hone_runtime.values.regular import read_regular
 from kedro_hone.serving.image.archives import Tree
 from kedro_hone.serving.image.descriptors import format_json
@@ -60,11 +61,15 @@ def list_model(winner: ServedWinner, text: TextInput | None = None) -> Tree:
 
 
 def list_version(winner: ServedWinner) -> Tree:
-    """Return the files of a winner's version by their relative names; links and hidden files are left out."""
+    """Return the files of a winner's version by their relative names.
+
+    Links, hidden files, and the folders of other forms of the winner are left out.
+    """
     folder = winner.download.folder
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
     found = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in paths}
-    return {name: path for name, path in found.items() if not any(part.startswith(".") for part in name.parts)}
+    kept = (name for name in found if name.parts[0] != FORMS_FOLDER)
+    return {name: found[name] for name in kept if not any(part.startswith(".") for part in name.parts)}
 
 
 def configure_server(winner: ServedWinner, text: TextInput | None = None) -> Configuration:

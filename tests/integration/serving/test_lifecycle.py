@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,13 +12,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import send, wait_until
+from installations import find_environments
 from winners import compute_linear, write_linear
+
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.launch import MODULE, describe_model, write_files
+from kedro_hone.serving.server.configuration import Configuration
+from kedro_hone.serving.winner import pull_winner
 
 pytestmark = pytest.mark.toolchain
 
@@ -267,3 +275,25 @@ def test_a_full_queue_is_refused_and_the_next_request_is_answered(serve, models)
             one.join(120)
         assert set(answers) == {200, 429}
         assert running.call("/v2/models/slow/infer", VALID)[0] == 200
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_one_process_with_given_ports_writes_nothing(server_environment, models, tmp_path) -> None:
+    """As in a container with a read-only file system, which has no other command than the server's own."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = [other.getsockname()[1] for other in (one, two)]
+    with ExitStack() as stack:
+        winner = stack.enter_context(pull_winner(str(models / "linear")))
+        configuration = Configuration(models=(describe_model(winner),), http_port=ports[0], grpc_port=ports[1])
+        path = write_files(configuration, [winner], tmp_path)
+        built = find_environments().ensure(SERVER)
+        assert isinstance(built, Environment)
+        command = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--clearenv"]
+        command += ["--die-with-parent", "--setenv", "PYTHONPATH", str(tmp_path / "packages")]
+        command += ["--setenv", "ORT_DISABLE_TELEMETRY", "1", built.python, "-P", "-m", MODULE, str(path)]
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"Serving linear (version 1)")
+        connection = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", ports[0], timeout=60)))
+        assert send(connection, INFER, VALID)[0] == 200
+        process.kill()

@@ -20,12 +20,14 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from hone_runtime.errors import ExitCode
-from kedro_hone.serving.server.configuration import Configuration
+from kedro_hone.serving.server.configuration import Configuration, read_configuration
 from kedro_hone.serving.server.logs import log
 from kedro_hone.serving.server.ports import format_address, reserve_ports
 
 WORKER: Final = "kedro_hone.serving.server.worker"
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+_QUIET: Final = {"GRPC_VERBOSITY": "NONE"}
+"""gRPC's own log has a line for each strange request."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _DELAYS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 """How long the restart of a process waits, in seconds, after each failure in a row."""
@@ -177,29 +179,37 @@ class Supervisor:
                 one.process.wait()
 
 
-def supervise(configuration: Configuration) -> int:
+def supervise(path: Path) -> int:
     """Run a server until a signal comes, and return its exit code.
 
+    With one process and given ports nothing is written, so that it runs where every file is read-only.
+
+    Args:
+        path: The configuration.
+
     Raises:
+        OSError, ValueError: The configuration cannot be read.
         HoneError: ``port-in-use``.
     """
+    configuration, variables = read_configuration(path), {**_QUIET, **os.environ}
     with ExitStack() as stack:
         ports = stack.enter_context(reserve_ports(configuration.host, configuration.http_port, configuration.grpc_port))
         chosen = configuration.model_copy(update={"http_port": ports[0], "grpc_port": ports[1]})
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-server-")))
-        file = folder / "configuration.json"
-        file.write_text(chosen.model_dump_json())
-        variables = {"GRPC_VERBOSITY": "NONE", **os.environ}  # its own log has a line for each strange request
-        if chosen.workers > 1:
-            (folder / "metrics").mkdir()
-            variables[METRICS_FOLDER] = str(folder / "metrics")
+        file, metrics = path, None
+        if chosen != configuration or chosen.workers > 1:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-server-")))
+            file, metrics = folder / "configuration.json", folder / "metrics"
+            file.write_text(chosen.model_dump_json())
+            metrics.mkdir()
+        if metrics and chosen.workers > 1:
+            variables[METRICS_FOLDER] = str(metrics)
 
         def start(descriptor: int) -> subprocess.Popen[bytes]:
             command = [sys.executable, "-P", "-m", WORKER, str(file), str(descriptor)]
             return subprocess.Popen(command, pass_fds=[descriptor], env=variables, stdin=subprocess.DEVNULL)
 
         def forget(process: int) -> None:
-            for gauge in (folder / "metrics").glob(f"gauge_live*_{process}.db"):  # what it had not answered
+            for gauge in metrics.glob(f"gauge_live*_{process}.db") if metrics else ():  # what it had not answered
                 gauge.unlink()
 
         supervisor = Supervisor(

@@ -90,7 +90,9 @@ def test_a_compressed_request_has_the_limit_of_its_content() -> None:
     assert refused.value.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
-@pytest.mark.parametrize(("body", "encoding"), [(b"x", "gzip"), (gzip.compress(b"x")[:-3], "gzip"), (b"x", "br")])
+@pytest.mark.parametrize(
+    ("body", "encoding"), [(b"x", "gzip"), (gzip.compress(b"x", mtime=0)[:-3], "gzip"), (b"x", "br")]
+)
 def test_what_cannot_be_decompressed_is_refused(body: bytes, encoding: str) -> None:
     with pytest.raises(RequestError):
         decompress(body, encoding, limit=100)

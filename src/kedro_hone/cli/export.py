@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from hone_runtime.signing.policy import Policy
 from hone_runtime.text import clean_line
+from kedro_hone.cli.signers import pull_allowed, read_policy, signer_options, trust_option
 from kedro_hone.serving.export.exports import TARGETS, Exported, export_winner, list_misfits
 from kedro_hone.serving.export.target import Request
-from kedro_hone.serving.winner import make_server_name, pull_winner
+from kedro_hone.serving.winner import make_server_name
 
 
 @click.command()
@@ -37,18 +37,8 @@ from kedro_hone.serving.winner import make_server_name, pull_winner
     show_default=True,
     help="With --max-batch: how long the server waits for further rows.",
 )
-@click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="FILE",
-    help="A public key (PEM). May be repeated: one of the keys must have signed.",
-)
-@click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
-@click.option("--issuer", help="The OpenID Connect issuer of that identity.")
-@click.option(
-    "--trust", type=click.Choice(["native"]), multiple=True, help="Trust the author of unsigned machine code."
-)
+@signer_options
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def export(uri: str, *, target: str | None, name: str | None, as_json: bool, **options: Any) -> None:
     """Write a published winner as a folder that another server or runtime loads.
@@ -63,25 +53,15 @@ def export(uri: str, *, target: str | None, name: str | None, as_json: bool, **o
         max_batch=options["max_batch"],
         max_delay_ms=options["max_delay_ms"],
         storage_uri=options["storage_uri"],
-        verify=_read_policy(**{key: options[key] for key in ("keys", "identity", "issuer")}),
-        trusted=bool(options["trust"]),
+        verify=read_policy({one: options[one] for one in ("keys", "identity", "issuer")}),
+        trusted=options["trust"] == "native",
     )
-    with pull_winner(uri, name=name, verify=request.verify, trusted=request.trusted) as winner:
+    with pull_allowed(uri, options, name=name) as winner:
         if target is None:
             _print_misfits(list_misfits(winner, request), as_json=as_json)
             return
         folder = options["output"] or Path(f"{winner.name}-{target}")
         _print_export(export_winner(winner, target, request, folder), as_json=as_json)
-
-
-def _read_policy(*, keys: tuple[str, ...], identity: str | None, issuer: str | None) -> Policy | None:
-    """Return the required signer; None if no option names one."""
-    if not keys and identity is None and issuer is None:
-        return None
-    try:
-        return Policy(keys=keys, identity=identity, issuer=issuer)
-    except ValueError as error:
-        raise click.UsageError("Name --key, or --identity with --issuer.") from error
 
 
 def _print_misfits(misfits: Mapping[str, str], *, as_json: bool) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from hone_runtime.signing.policy import Policy
 from hone_runtime.text import clean_line
+from kedro_hone.cli.signers import pull_allowed, signer_options, trust_option
 from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore, find_home
@@ -27,7 +27,7 @@ from kedro_hone.serving.image.references import Reference, read_target
 from kedro_hone.serving.image.registry import Repository
 from kedro_hone.serving.server.configuration import TextInput
 from kedro_hone.serving.tokens import find_text_input
-from kedro_hone.serving.winner import ServedWinner, pull_winner
+from kedro_hone.serving.winner import ServedWinner
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -50,10 +50,8 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--insecure", is_flag=True, help="Reach registries without TLS; on loopback none is used anyway.")
 @click.option("--allow-paths", is_flag=True, help="Pack a version whose files name paths of this machine.")
 @click.option("--with-tokenizer", is_flag=True, help="Take texts: one input `text` in place of the tokens.")
-@click.option("--trust", type=click.Choice(["native"]), help="Pack an unsigned winner that is code.")
-@click.option("--key", "keys", multiple=True, metavar="FILE", help="A public key (PEM) that must have signed.")
-@click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
-@click.option("--issuer", help="The OpenID Connect issuer of that identity.")
+@trust_option
+@signer_options
 def image(uri: str, **asked: Any) -> None:
     """Pack the winner URI as an OCI image that serves it, and push it; Docker is not needed.
 
@@ -70,7 +68,7 @@ def image(uri: str, **asked: Any) -> None:
         check_target(asked["output"])
     blobs, private = Blobs(find_home() / "images"), read_private(Path.cwd())
     blobs.collect()
-    with pull_winner(uri, name=asked["name"], verify=_read_policy(asked), trusted=asked["trust"] == "native") as winner:
+    with pull_allowed(uri, asked, name=asked["name"]) as winner:
         environment = None if asked["form"] == "modelpack" else build_one(EnvironmentStore(), SERVER)
         if environment and asked["containerfile"]:
             _write_context(winner, environment, private, asked)
@@ -125,16 +123,6 @@ def _write_context(winner: ServedWinner, environment: Environment, private: Priv
 
 def _find_text(winner: ServedWinner, asked: Mapping[str, Any]) -> TextInput | None:
     return find_text_input(winner.download.folder, winner.artifact) if asked["with_tokenizer"] else None
-
-
-def _read_policy(asked: Mapping[str, Any]) -> Policy | None:
-    """Return the required signer; None if no option names one. An empty option is a mistake, as in `verify`."""
-    if not (asked["keys"] or asked["identity"] is not None or asked["issuer"] is not None):
-        return None
-    try:
-        return Policy.model_validate({one: asked[one] for one in ("keys", "identity", "issuer")})
-    except ValueError as error:
-        raise click.UsageError("Name --key, or --identity with --issuer.") from error
 
 
 def _print(what: str, text: str) -> None:

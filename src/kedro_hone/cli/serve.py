@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 from hone_runtime.errors import HoneError
-from hone_runtime.signing.policy import Policy
+from kedro_hone.cli.signers import pull_allowed, read_policy, signer_options, trust_option
 from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.serving.environment import choose_server
@@ -20,7 +19,7 @@ from kedro_hone.serving.launch import describe_model, run_server, write_files
 from kedro_hone.serving.server.configuration import Batching, Configuration, Limits, ModelConfiguration
 from kedro_hone.serving.server.ports import reserve_ports
 from kedro_hone.serving.tokens import find_text_input
-from kedro_hone.serving.winner import ServedWinner, pull_winner
+from kedro_hone.serving.winner import ServedWinner
 
 _WHOLE = click.IntRange(1)
 
@@ -69,10 +68,8 @@ _WHOLE = click.IntRange(1)
     show_default=True,
     help="What to do if the outputs for the golden rows differ here.",
 )
-@click.option("--trust", type=click.Choice(["native"]), help="Serve unsigned winners that are code.")
-@click.option("--key", "keys", multiple=True, metavar="FILE", help="A public key (PEM), one of which must have signed.")
-@click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
-@click.option("--issuer", help="The OpenID Connect issuer of that identity.")
+@trust_option
+@signer_options
 @click.option("--json", "json_line", is_flag=True, help="Print the addresses as one line of JSON.")
 def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> None:
     """Serve published winners over HTTP and gRPC, by the Open Inference Protocol, until SIGTERM or Ctrl-C.
@@ -82,44 +79,19 @@ def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> N
     """
     if names and len(names) != len(uris):
         raise click.UsageError(f"--name is given {len(names)} times, and there are {len(uris)} URIs")
-    policy = _read_policy(options)
+    read_policy({one: options[one] for one in ("keys", "identity", "issuer")})
     with reserve_ports(options["host"], options["http_port"], options["grpc_port"]):
         pass  # before anything is downloaded or built
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-serve-")))
-        trusted = options["trust"] == "native"
         winners = [
-            stack.enter_context(_pull(uri, name, policy, trusted=trusted))
+            stack.enter_context(pull_allowed(uri, options, name=name))
             for uri, name in zip(uris, names or [None] * len(uris), strict=True)
         ]
         configuration = _configure(winners, options)
         environment = build_one(EnvironmentStore(), choose_server(winners))
         code = run_server(write_files(configuration, winners, folder), environment)
     sys.exit(code)
-
-
-@contextmanager
-def _pull(uri: str, name: str | None, policy: Policy | None, *, trusted: bool) -> Iterator[ServedWinner]:
-    """Download a winner; an untrusted one is refused with the options of this command."""
-    with ExitStack() as stack:
-        try:
-            winner = stack.enter_context(pull_winner(uri, name=name, verify=policy, trusted=trusted))
-        except HoneError as error:
-            if error.slug != "native-not-trusted":
-                raise
-            hint = "Check its signature with --key, or trust whoever can write to the registry: --trust native."
-            raise HoneError(error.slug, error.what, why=error.why, hint=hint) from error
-        yield winner
-
-
-def _read_policy(options: dict[str, Any]) -> Policy | None:
-    asked = {name: options[name] for name in ("keys", "identity", "issuer")}
-    try:
-        # An empty option, such as from an unset variable, is a mistake: it requests something and names nothing.
-        named = asked["keys"] or any(asked[name] is not None for name in ("identity", "issuer"))
-        return Policy.model_validate(asked) if named else None
-    except ValueError as error:
-        raise click.UsageError("Name --key, or --identity with --issuer.") from error
 
 
 def _configure(winners: list[ServedWinner], options: dict[str, Any]) -> Configuration:

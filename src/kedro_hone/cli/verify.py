@@ -10,22 +10,14 @@ import click
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.tags import DIGEST
 from hone_runtime.learner.evidence import check_published
-from hone_runtime.signing.policy import Policy
 from hone_runtime.signing.verify import describe_signature
 from hone_runtime.text import clean_line
+from kedro_hone.cli.signers import read_policy, signer_options
 
 
 @click.command()
 @click.argument("uri")
-@click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="FILE",
-    help="A public key (PEM). May be repeated: one of the keys must have signed.",
-)
-@click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
-@click.option("--issuer", help="The OpenID Connect issuer of that identity.")
+@signer_options
 @click.option("--name", help="The signed model's expected name; by default that in URI.")
 @click.option("--source", metavar="DIGEST", help="The expected digest of its source, as in hone.source_digest.")
 def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
@@ -35,12 +27,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
     --key, or --identity and --issuer. Exit codes: 0 all that was checked is as it should be; 3 something is not, or
     cannot be checked.
     """
-    try:
-        # An empty option, such as from an unset variable, is a mistake: it requests something and names nothing.
-        named = keys or any(value is not None for value in asked.values())
-        policy = Policy.model_validate({"keys": keys, **asked}) if named else None
-    except ValueError as error:
-        raise click.UsageError("Name --key, or --identity with --issuer; --source is sha256:….") from error
+    policy = read_policy({"keys": keys, **asked})
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         folder = Path(scratch, "version")
         version, evidence = check_published(uri, folder, find_registry(uri), policy)

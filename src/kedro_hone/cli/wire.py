@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hone_runtime.errors import HoneError
+from kedro_hone.cli.signers import pull_allowed, signer_options, trust_option
 from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.serving.environment import SERVER
-from kedro_hone.serving.winner import pull_winner
 from kedro_hone.serving.wire.comparison import Effort, compare_through_wire
 from kedro_hone.serving.wire.table import format_comparison
 
@@ -39,12 +40,13 @@ from kedro_hone.serving.wire.table import format_comparison
     type=click.FloatRange(0.1, 600),
     help="The time of each turn; a launch has four for each number of clients.",
 )
-@click.option("--trust", type=click.Choice(["native"]), help="Serve an unsigned winner, or its source, that is code.")
+@signer_options
+@trust_option
 @click.option(
     "--output", "-o", "file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures as JSON, too."
 )
 def wire(
-    uri: str, *, clients: tuple[int, ...], launches: int, seconds: float, trust: str | None, file: Path | None
+    uri: str, *, clients: tuple[int, ...], launches: int, seconds: float, file: Path | None, **options: Any
 ) -> None:
     """Measure a published winner against its source through the wire.
 
@@ -60,7 +62,7 @@ def wire(
             hint="Name another file, or remove it.",
         )
     effort = Effort(clients=tuple(dict.fromkeys(clients)), launches=launches, seconds=seconds)
-    with pull_winner(uri, trusted=trust is not None) as winner:
+    with pull_allowed(uri, options) as winner:
         environment = build_one(EnvironmentStore(), SERVER)
         found = compare_through_wire(
             winner, environment=environment, effort=effort, report=lambda line: click.echo(line, err=True)

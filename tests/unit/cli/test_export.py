@@ -1,21 +1,14 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
+import served_winners as winners
 from click.testing import CliRunner
 
 from hone_runtime.errors import ExitCode
 from kedro_hone.cli import script
-
-# The tests' folders are no packages, since pytest imports them by importlib.
-_PLACE = Path(__file__).parents[1] / "serving" / "export" / "winners.py"
-_SPEC = importlib.util.spec_from_file_location("hone_test_winners", _PLACE)
-winners = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(winners)
 
 
 @pytest.fixture

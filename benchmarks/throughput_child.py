@@ -145,8 +145,7 @@ def _open_openvino(order: Order, sizes: dict[str, int]) -> Any:
             for left in [iter(free)]
         }
     )
-    own = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": order["threads"]}
-    compiled = core.compile_model(model, "CPU", {**own, **order["properties"]})
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": order["threads"], **order["properties"]})
     if "queue" in order:
         return compiled
 

@@ -24,6 +24,10 @@ from kedro_hone.serving.server.configuration import Batching
 
 _COMPARED: Final = 16
 """The number of rows that are compared before a server is ready."""
+_LARGE: Final = 1e3
+"""A client may send numbers this many times as large as usual."""
+_ROUNDING: Final = 1e-5
+"""The largest change of a result by other rows of a call, relative to the largest result."""
 Call = Callable[[Arrays, float], Awaitable[Arrays]]
 """Calls a model in its thread; the number is the time at which its first request came."""
 
@@ -57,7 +61,7 @@ class Batcher:
         """Return the outputs for the rows of one request.
 
         Raises:
-            Exception: As raised by the model; all requests of a joined call get it.
+            Exception: As raised by the model for these rows alone.
         """
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done():
@@ -108,10 +112,13 @@ class Batcher:
         try:
             outputs = await self._call(join_rows([item.feeds for item in items]), items[0].since)
             results = split_rows(outputs, [item.rows for item in items])
-        except Exception as error:  # noqa: BLE001 - each of its requests raises it
-            for item in items:
-                if not item.result.done():
-                    item.result.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - its request raises it
+            if len(items) == 1:
+                if not items[0].result.done():
+                    items[0].result.set_exception(error)
+                return
+            for item in items:  # one request's rows may be invalid: the others are not to fail with it
+                await self._answer([item])
             return
         for item, result in zip(items, results, strict=True):
             if not item.result.done():
@@ -164,6 +171,39 @@ def check_batching(name: str, artifact: Artifact, run: Run, *, golden: Golden | 
         same = {key: array[at : at + 1] for key, array in joined.items()}
         if said := golden.find_result_difference(single, same, host=host):
             raise _explain(name, f"For the row {at} of {rows} rows {said}.")
+    if said := _find_influence(run, feeds, joined):
+        raise _explain(name, f"One client's rows change another's results: {said}.")
+
+
+def _find_influence(run: Run, feeds: Arrays, joined: Arrays) -> str:
+    """Return how another last row changes the results of the rows before it, as a clause; empty if it does not.
+
+    Where activations are quantized at run time, their scale is that of all rows in a call: one row with large numbers
+    takes the precision of all others. The kernels are the same in both calls, so results may differ by rounding only.
+    """
+    try:
+        found = run({name: _change_last(array) for name, array in feeds.items()})
+    except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
+        return f"a call with an unusual last row fails with {type(error).__name__}"
+    for name, array in joined.items():
+        before, after = array[:-1], found[name][:-1]
+        if before.dtype.kind != "f":
+            if not np.array_equal(before, after):
+                return f"its output {name} is another one"
+            continue
+        finite = np.isfinite(before)
+        scale = float(np.abs(before[finite]).max(initial=0.0)) or 1.0
+        changed = float(np.abs(after[finite].astype(np.float64) - before[finite]).max(initial=0.0)) / scale
+        if not changed <= _ROUNDING or not np.array_equal(np.isfinite(after), finite):
+            return f"its output {name} changes by {changed:.2g} of its largest value"
+    return ""
+
+
+def _change_last(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return rows with a last one of large numbers, or of the same whole numbers in another order."""
+    changed = array.copy()
+    changed[-1] = array[-1] * _LARGE if array.dtype.kind == "f" else np.flip(array[-1])
+    return changed
 
 
 def vary_rows(feeds: Arrays, rows: int) -> Arrays:

@@ -20,13 +20,25 @@ def double(feeds):
     return {"y": feeds["x"] * 2}
 
 
+def quantize(feeds):
+    """Round to 255 steps of the largest number in the call, as with activations that are quantized at run time."""
+    scale = np.abs(feeds["x"]).max() / 127
+    return {"y": np.round(feeds["x"] / scale) * scale * 2}
+
+
+def fail_on_large(feeds):
+    if (np.abs(feeds["x"]) > 1000).any():
+        raise ValueError("too large")
+    return double(feeds)
+
+
 def centre(feeds):
     return {"y": feeds["x"] - feeds["x"].mean(axis=0)}
 
 
-def make_rows(run, count: int = 4):
+def make_rows(run, count: int = 4, *, error: float = 0):
     feeds = {"x": np.arange(2 * count, dtype=np.float32).reshape(count, 2)}
-    return make_golden(feeds, run(feeds), rows=count, largest_error=0, source=ARTIFACT, host=read_host())
+    return make_golden(feeds, run(feeds), rows=count, largest_error=error, source=ARTIFACT, host=read_host())
 
 
 def call(requests, *, rows: int = 8, delay_ms: float = 200, run=double):
@@ -69,12 +81,19 @@ def test_a_request_with_more_rows_than_a_call_is_a_call_of_its_own() -> None:
     assert seen == [20]
 
 
-def test_all_requests_of_a_failed_call_fail_and_the_next_succeeds() -> None:
-    def fail(_):
-        raise MemoryError("none")
+def test_only_the_request_fails_whose_rows_the_model_does_not_take() -> None:
+    def fail(feeds):
+        if (feeds["x"] < 0).any():
+            raise IndexError("out of range")
+        return double(feeds)
 
-    results, _ = call([np.ones((1, 2), np.float32)] * 3, run=fail, delay_ms=5)
-    assert [type(one) for one in results] == [MemoryError] * 3
+    good, bad = np.ones((1, 2), np.float32), np.full((1, 2), -1, np.float32)
+    results, seen = call([good, bad, good], run=fail, delay_ms=20)
+    assert isinstance(results[1], IndexError)
+    np.testing.assert_array_equal(results[0]["y"], good * 2)
+    np.testing.assert_array_equal(results[2]["y"], good * 2)
+    assert seen[0] == 3
+    assert seen[1:] == [1, 1, 1]
 
 
 def test_a_request_whose_client_is_gone_is_not_computed() -> None:
@@ -127,6 +146,7 @@ def test_rows_that_cannot_be_told_apart_are_refused() -> None:
         (ARTIFACT, centre, 4, "of 16 rows its output y differs"),
         (ARTIFACT, centre, 1, "of 16 rows its output y differs"),
         (ARTIFACT, double, 0, "no golden rows"),
+        (ARTIFACT, fail_on_large, 4, "fails with ValueError"),
         (
             ARTIFACT.model_copy(update={"inputs": (X.model_copy(update={"shape": (4, 2)}),)}),
             double,
@@ -144,4 +164,13 @@ def test_rows_that_cannot_be_told_apart_are_refused() -> None:
 def test_what_cannot_be_joined_is_refused_with_the_reason(artifact, run, count: int, why: str) -> None:
     with pytest.raises(HoneError, match=why) as refused:
         check_batching("m", artifact, run, golden=make_rows(run, count), rows=16)
+    assert refused.value.slug == "batching-unfit"
+
+
+def test_a_row_of_large_numbers_may_not_take_the_precision_of_the_others() -> None:
+    golden = make_rows(quantize, error=0.1)  # the tolerance of a quantized winner hides the rows of usual size
+    with pytest.raises(
+        HoneError, match="One client's rows change another's results: its output y changes by"
+    ) as refused:
+        check_batching("m", ARTIFACT, quantize, golden=golden, rows=16)
     assert refused.value.slug == "batching-unfit"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hone_runtime.contract.aliases import approve, find_awaited
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
@@ -13,7 +15,7 @@ from hone_runtime.learner.evidence import check_published
 from hone_runtime.signing.policy import Policy, explain_unusable
 from hone_runtime.signing.sign import find_signer
 from hone_runtime.values.forms import IMAGE
-from kedro_hone.report.evidence import parse_evidence
+from hone_runtime.values.regular import read_regular
 from kedro_hone.serving.forms import tag
 
 
@@ -37,12 +39,18 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         version = Path(scratch, "version")
         check_published(info.uri, version, registry, _find_policy())
-        evidence = parse_evidence((version / EVIDENCE_FOLDER / EVIDENCE).read_bytes())
+        image = _find_image(version / EVIDENCE_FOLDER / EVIDENCE)
     publication = approve(registry, info.uri, approved=awaited)  # the tag may have been changed meanwhile
-    image = next((one.digest for one in evidence.forms if one.form == IMAGE), "")
     if image and publication.alias:
-        tag(image, evidence.recipe["publish"]["image"]["push"])
+        tag(*image)
     return publication
+
+
+def _find_image(evidence: Path) -> tuple[str, str] | None:
+    """Return the digest of the image in the evidence, which was checked, and where it was pushed; None if absent."""
+    claim: Any = json.loads(read_regular(evidence))
+    image = next((one["digest"] for one in claim.get("forms", ()) if one["form"] == IMAGE), "")
+    return (image, claim["recipe"]["publish"]["image"]["push"]) if image else None
 
 
 def _find_policy() -> Policy | None:

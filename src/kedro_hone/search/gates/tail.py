@@ -26,7 +26,7 @@ def _judge_shape(name: str, shape: str, limit: float, latency: Latency | None) -
     say = partial(judge_at_most, name=GATE.name, candidate=name, limit=limit, unit="ms", digits=".3f", shape=shape)
     subject = f"{name} at {shape}, at the"
     if latency is None or latency.p99_ms is not None:
-        return say(measured=latency and latency.p99_ms, subject=f"{subject} 99th percentile,")
+        return say(measured=latency.p99_ms if latency else None, subject=f"{subject} 99th percentile,")
     if latency.p90_ms is not None and latency.p90_ms > limit:
         which = f"90th percentile (of {latency.n} calls, too few for the 99th)"
         return say(measured=latency.p90_ms, subject=f"{subject} {which},")

@@ -176,7 +176,7 @@ def main() -> None:
         ]
         for one in threads:
             one.start()
-        result = {**watch(line["pid"], counts, asked, until=until), "start_seconds": line["start_seconds"]}
+        result = {**watch(line["pid"], port, counts, asked, until=until), "start_seconds": line["start_seconds"]}
         for one in threads:
             one.join()
     times = np.array(counts.seconds) * 1000
@@ -190,17 +190,26 @@ def main() -> None:
     sys.exit(1 if any(name == "wrong" or name.isdigit() for name in counts.answers) else 0)
 
 
-def watch(supervisor: int, counts: Counts, asked: argparse.Namespace, *, until: float) -> dict[str, Any]:
-    """Kill processes until the time is over; return the memory, and the failures after each kill."""
+def count_listeners(port: int) -> int:
+    """Return how many processes listen on a port of the loopback address."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
+def watch(supervisor: int, port: int, counts: Counts, asked: argparse.Namespace, *, until: float) -> dict[str, Any]:
+    """Kill processes until the time is over; return the memory, and the failures after each kill.
+
+    A process is killed only while all of them serve: on a busy machine its successor may need longer to start.
+    """
     memory, after_kills, began = list[float](), list[int](), time.monotonic()
     next_kill = began + asked.kill_every if asked.kill_every else until + 1
     seen = 0
     while (now := time.monotonic()) < until:
-        if now >= next_kill:
+        if now >= next_kill and count_listeners(port) == asked.workers:
             after_kills.append(counts.count_failures() - seen)
             seen = counts.count_failures()
             os.kill(list_workers(supervisor)[0], signal.SIGKILL)
-            next_kill += asked.kill_every
+            next_kill = now + asked.kill_every
         memory.append(measure_memory(list_workers(supervisor)))
         time.sleep(0.25)
     after_kills.append(counts.count_failures() - seen)

@@ -2,7 +2,8 @@
 
 For each model a separate project is made, in which ``kedro run`` searches for the most throughput with an empty store:
 each shape of the recipe has several clients, and ``race.objective`` is ``throughput``. Then four settings of ONNX
-Runtime and four of OpenVINO open the model in fp32, with fixed dimensions for each shape. In each launch every setting
+Runtime and four of OpenVINO open the model as it was exported, with fixed dimensions for each shape; OpenVINO computes
+in bf16 where the CPU has it, which is its default. In each launch every setting
 and the winner (loaded by ``kedro_hone.load``) run in separate processes and take turns in random order; the others are
 stopped meanwhile. In a turn the clients, which are threads, make a block of calls at once. The ratio at a shape in one
 launch is the median over its rounds of the setting's time for a block over the winner's in the same round, each divided

@@ -60,6 +60,8 @@ def _size(block: Block, clients: int) -> int:
 def _make_block(calls: list[Callable[[Feeds], object]], feeds: Feeds) -> Block:
     """Return a block of calls by threads, each with a call and arrays of its own."""
     own = [{name: array.copy() for name, array in feeds.items()} for _ in calls]
+    for call, arrays in zip(calls, own, strict=True):  # OpenVINO may freeze if its first calls are at once
+        call(arrays)
     threads = ThreadPoolExecutor(len(calls))
 
     def work(number: int, begin: threading.Barrier, left: Any) -> tuple[float, float]:
@@ -143,8 +145,7 @@ def _open_openvino(order: Order, sizes: dict[str, int]) -> Any:
             for left in [iter(free)]
         }
     )
-    own = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": order["threads"]}
-    compiled = core.compile_model(model, "CPU", {**own, **order["properties"]})
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": order["threads"], **order["properties"]})
     if "queue" in order:
         return compiled
 

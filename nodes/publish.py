@@ -26,7 +26,7 @@ from kedro_hone.report.snippets import complete_command
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates.load import QUIET, find_load, format_wait
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
-from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push
+from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push, tag
 from kedro_hone.serving.image.packing import Packed
 
 TRANSFORMERS: Final = "transformers"
@@ -69,7 +69,8 @@ def publish(
     awaits = "" if waits else find_approval(recipe.publish, registry, name)
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
     write = registry.propose if place.pull_request else registry.publish
-    if packed := pack_image_of(winner, evidence, context, name=name):
+    packed = pack_image_of(winner, evidence, context, name=name)
+    if packed is not None:
         push(*packed)
     publication = write(
         winner,
@@ -98,6 +99,9 @@ def publish(
         note_result(published=changes["uri"], awaits=awaits)  # at once, for a new run after a kill
     publication = publication.model_copy(update=changes)
     _note(publication, winner, evidence, run)
+    if packed is not None and publication.alias:  # as the alias, the tag is of approved winners only
+        image, destination = packed
+        tag(image.manifest.descriptor.digest, destination.push)
     return (publication,)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 from container_registry import REGISTRY, fetch, need, run_registry
@@ -49,12 +50,24 @@ def test_the_image_has_the_same_digest_with_the_evidence_that_contains_it(home: 
         packed = forms.pack(placed, place, evidence=b'{"verdict": "PASS"}')
         assert packed.manifest.descriptor.digest == made.digest
         forms.push(packed, place)
+        with pytest.raises(HTTPError, match="404") as absent:
+            fetch(f"http://{host}/v2/team/digits/manifests/4", Accept=MANIFEST_TYPE)
+        absent.value.close()
+        forms.tag(made.digest, place.push)
         manifests = f"http://{host}/v2/team/digits/manifests"
         content, _ = fetch(f"{manifests}/{made.digest}", Accept=MANIFEST_TYPE)
         assert fetch(f"{manifests}/4", Accept=MANIFEST_TYPE)[0] == content
         index = json.loads(fetch(f"{manifests}/{made.digest.replace(':', '-')}", Accept=INDEX)[0])
         kinds = {one["artifactType"] for one in index["manifests"]}
         assert kinds == {"application/vnd.kedro-hone.evidence.v2+json", "application/vnd.cyclonedx+json"}
+
+
+@need(REGISTRY)
+def test_a_tag_is_written_only_for_an_image_that_is_there(tmp_path: Path) -> None:
+    with run_registry(tmp_path / "registry") as host, pytest.raises(HoneError) as refused:
+        forms.tag(f"sha256:{'0' * 64}", f"{host}/team/digits:4")
+    assert refused.value.slug == "image-push-failed"
+    assert "no image" in refused.value.why
 
 
 def test_a_registry_that_cannot_be_used_is_known_before_a_run(home: None, tmp_path: Path) -> None:

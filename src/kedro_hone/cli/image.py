@@ -13,6 +13,7 @@ from kedro_hone.cli.signers import pull_allowed, signer_options, trust_option
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.serving.environment import build_server, list_locks
+from kedro_hone.serving.export.check import find_golden_gap
 from kedro_hone.serving.image.base import DEFAULT_BASE, fetch_base
 from kedro_hone.serving.image.blobs import Blobs
 from kedro_hone.serving.image.containerfile import write_context
@@ -67,7 +68,9 @@ def image(uri: str, **asked: Any) -> None:
         check_target(asked["output"])
     blobs, private = Blobs(find_home() / "images"), read_private(Path.cwd())
     blobs.collect()
-    with pull_allowed(uri, asked, name=asked["name"]) as winner:
+    with pull_allowed(uri, asked, name=asked["name"], copies=True) as winner:
+        if gap := find_golden_gap(winner):
+            _print("note", f"the golden rows were not compared: {gap}")
         environment = None if asked["form"] == "modelpack" else build_server([winner])
         if environment and asked["containerfile"]:
             _write_context(winner, environment, private, asked)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hone_runtime.contract.aliases import approve, find_awaited
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import Publication
 from hone_runtime.learner.evidence import check_published
 from hone_runtime.signing.policy import Policy, explain_unusable
 from hone_runtime.signing.sign import find_signer
+from hone_runtime.values.forms import IMAGE
+from hone_runtime.values.regular import read_regular
+from kedro_hone.serving.forms import tag
 
 
 def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
-    """Move the alias to a winner that waits for it, if the winner's files and evidence prove it.
+    """Move the alias to a winner that waits for it, and the tag of its image, if files and evidence prove it.
 
     If this machine signs what it publishes, the version must be signed by the same key.
 
@@ -25,13 +31,26 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
 
     Raises:
         HoneError: As ``approve``; ``approval-outdated``: it waits for another alias now; ``signing-unusable``: this
-            machine signs with Sigstore; ``evidence-incomplete``, ``artifact-corrupt`` or ``signature-invalid``.
+            machine signs with Sigstore; ``evidence-incomplete``, ``artifact-corrupt`` or ``signature-invalid``;
+            ``image-push-failed``: the alias was moved, and the tag of the image was not written.
     """
     registry = find_registry(uri, project=project)
     info, awaited = find_awaited(registry, uri, approved=alias)
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
-        check_published(info.uri, Path(scratch, "version"), registry, _find_policy())
-    return approve(registry, info.uri, approved=awaited)  # the tag may have been changed meanwhile
+        version = Path(scratch, "version")
+        check_published(info.uri, version, registry, _find_policy())
+        image = _find_image(version / EVIDENCE_FOLDER / EVIDENCE)
+    publication = approve(registry, info.uri, approved=awaited)  # the tag may have been changed meanwhile
+    if image and publication.alias:
+        tag(*image)
+    return publication
+
+
+def _find_image(evidence: Path) -> tuple[str, str] | None:
+    """Return the digest of the image in the evidence, which was checked, and where it was pushed; None if absent."""
+    claim: Any = json.loads(read_regular(evidence))
+    image = next((one["digest"] for one in claim.get("forms", ()) if one["form"] == IMAGE), "")
+    return (image, claim["recipe"]["publish"]["image"]["push"]) if image else None
 
 
 def _find_policy() -> Policy | None:

@@ -24,7 +24,7 @@ from kedro_hone.serving.image.base import DEFAULT_BASE, fetch_base
 from kedro_hone.serving.image.blobs import Blobs
 from kedro_hone.serving.image.leaks import read_private
 from kedro_hone.serving.image.packing import Packed, pack_image
-from kedro_hone.serving.image.push import push_image
+from kedro_hone.serving.image.push import push_image, tag_image
 from kedro_hone.serving.image.references import read_target
 from kedro_hone.serving.image.referrers import EVIDENCE_TYPE, Statement
 from kedro_hone.serving.image.registry import Repository
@@ -142,14 +142,29 @@ def pack(winner: ServedWinner, place: ImagePlace, *, evidence: bytes | None = No
 
 
 def push(packed: Packed, place: ImagePlace) -> None:
-    """Push an image with what is attached to it; the tag is written last.
+    """Push an image with what is attached to it, without the tag: that is written by ``tag`` when the alias moves.
 
     Raises:
         HoneError: ``image-push-failed``.
     """
     target = read_target(place.push)
-    repository = Repository(target, push=True, insecure=False)
-    push_image(packed.manifest, target, blobs=_open_blobs(), repository=repository, referrers=packed.referrers)
+    repository = Repository(target, push=True)
+    blobs, referrers = _open_blobs(), packed.referrers
+    push_image(packed.manifest, target, blobs=blobs, repository=repository, referrers=referrers, tags=False)
+
+
+def tag(digest: str, push: str) -> None:
+    """Write the tag of a pushed image.
+
+    Args:
+        digest: The image, as in the evidence.
+        push: registry/name:tag, as in the recipe.
+
+    Raises:
+        HoneError: ``image-push-failed``.
+    """
+    target = read_target(push)
+    tag_image(digest, target, Repository(target, push=True))
 
 
 def _open_blobs() -> Blobs:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from hone_runtime.learner.download import Download, fetch_winner
+from hone_runtime.learner.download import Download, fetch_winner, is_uri
 from hone_runtime.learner.golden import Golden
 from hone_runtime.signing.policy import Policy
 from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import copy_tree
 from kedro_hone.serving.tensors import Tensor, describe_tensors
 
 _UNNAMED: Final = "model"
@@ -51,7 +53,7 @@ class ServedWinner:
 
 @contextmanager
 def pull_winner(
-    uri: str, *, name: str | None = None, verify: Policy | None = None, trusted: bool = False
+    uri: str, *, name: str | None = None, verify: Policy | None = None, trusted: bool = False, copies: bool = False
 ) -> Iterator[ServedWinner]:
     """Download a winner, check its files, and remove them at the end.
 
@@ -60,13 +62,19 @@ def pull_winner(
         name: The name in the server; by default the last part of the registry's.
         verify: The required signer; None if no signature is required.
         trusted: Whether the user trusts the author of an unsigned winner that is code.
+        copies: Whether the version in a folder is copied before it is checked, since its files are opened again later:
+            what is checked is what is opened.
 
     Raises:
         HoneError: ``serving-unsupported``, or as in ``hone_runtime.learner.download.fetch_winner``.
     """
     with ExitStack() as stack:
+        place = uri
+        if copies and not is_uri(uri) and Path(uri).is_dir():
+            place = str(Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")), Path(uri).resolve().name))
+            copy_tree(Path(uri).resolve(), Path(place), share=False)
         vouched = verify is not None or trusted
-        yield describe_winner(fetch_winner(uri, stack, verify=verify, vouched=vouched), uri, name=name)
+        yield describe_winner(fetch_winner(place, stack, verify=verify, vouched=vouched), uri, name=name)
 
 
 def describe_winner(download: Download, uri: str, *, name: str | None = None) -> ServedWinner:
@@ -89,4 +97,4 @@ def describe_winner(download: Download, uri: str, *, name: str | None = None) ->
 
 def make_server_name(name: str) -> str:
     """Return a model's name for a server's URLs and folders, from its name in a registry or a path."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(name).name).strip("-.") or _UNNAMED
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(name).name).strip("-._") or _UNNAMED

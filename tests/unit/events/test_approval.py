@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hone_runtime.contract.registry import NewVersions, VersionInfo
@@ -28,6 +30,11 @@ class Fixed:
         return NewVersions((), "")
 
 
+def write_evidence(folder, **claim):
+    (folder / "evidence").mkdir(parents=True)
+    (folder / "evidence" / "evidence.json").write_text(json.dumps(claim))
+
+
 @pytest.fixture
 def registry(monkeypatch):
     fixed = Fixed()
@@ -40,7 +47,12 @@ def registry(monkeypatch):
 def checked(monkeypatch):
     """By which policies versions were checked."""
     policies = []
-    monkeypatch.setattr(approval, "check_published", lambda *given: policies.append(given[-1]))
+
+    def check(_uri, folder, _registry, policy):
+        policies.append(policy)
+        write_evidence(folder)
+
+    monkeypatch.setattr(approval, "check_published", check)
     return policies
 
 
@@ -49,6 +61,18 @@ def test_a_checked_winner_gets_its_alias(registry, checked, tmp_path, alias):
     assert approval.approve_winner("models:/digits/2", project=tmp_path, alias=alias).alias == "honed"
     assert checked == [None]
     assert registry.moved == [("models:/digits/2", "honed")]
+
+
+def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp_path):
+    tagged, push = [], "registry.example.org/team/digits:latest"
+    forms = [{"form": "triton", "digest": "sha256:1"}, {"form": "image", "digest": "sha256:2"}]
+    recipe = {"publish": {"image": {"push": push}}}
+    monkeypatch.setattr(
+        approval, "check_published", lambda _, folder, *__: write_evidence(folder, forms=forms, recipe=recipe)
+    )
+    monkeypatch.setattr(approval, "tag", lambda *given: tagged.append((*given, [*registry.moved])))
+    approval.approve_winner("models:/digits/2", project=tmp_path)
+    assert tagged == [("sha256:2", push, [("models:/digits/2", "honed")])]
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):
@@ -60,8 +84,9 @@ def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(
 
 
 def test_a_tag_that_is_changed_while_the_version_is_checked_moves_nothing(registry, monkeypatch, tmp_path):
-    def change(*_):
+    def change(_uri, folder, *_):
         registry.awaited = "production"
+        write_evidence(folder)
 
     monkeypatch.setattr(approval, "check_published", change)
     with pytest.raises(HoneError, match="a different alias"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +32,7 @@ _PART = 1 << 16  # bytes of an IR that are parsed at a time
 _DIGITS = 20  # no 64-bit number has so many digits
 DIMENSIONS = "kedro_hone_dimensions"  # the IR's key for the names of dimensions, which OpenVINO itself drops
 ORDER = "beam_idx"
+_FIRST = threading.Lock()
 _OWN = frozenset({key_values.POSITIONS, ORDER})
 """Inputs of an IR with a cache that callers never pass."""
 
@@ -143,6 +146,8 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
             does not support the requested precision, which OpenVINO would silently replace by another.
     """
     require_cpu(job)
+    with _FIRST:
+        _call_once()
     properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
     if "NUM_STREAMS" in properties:  # one for each thread at most: a winner may be opened on a smaller machine
         properties["NUM_STREAMS"] = min(properties["NUM_STREAMS"], properties["INFERENCE_NUM_THREADS"])
@@ -162,6 +167,19 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     if wanted not in (None, got):
         raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
     return Session(compiled, model, str(job["input"]["path"]))
+
+
+@functools.cache
+def _call_once() -> None:
+    """Run a graph of one number: the first call in a process must not be made by several threads at once.
+
+    In its first call, OpenVINO's binding initializes values that all calls share. It waits for Python's lock meanwhile,
+    which another first call holds while it waits for these values: the process froze in most of our trials (2026.4).
+    """
+    number = ov.opset13.parameter([1], np.float32)
+    model = ov.Model([ov.opset13.result(number)], [number])
+    request = ov.Core().compile_model(model, "CPU").create_infer_request()
+    request.infer({0: np.zeros(1, np.float32)}, share_inputs=True, share_outputs=False)
 
 
 def count_bytes(folder: str) -> int:

@@ -33,6 +33,10 @@ class Field:
     shape: tuple[int | str, ...]
 
 
+SERVICE: Final = "open_inference"
+"""The name of the file with the protocol's service, which is no model's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Interface:
     """What a client is generated from.
@@ -79,6 +83,7 @@ def make_interface(winner: ServedWinner) -> Interface:
             hint="Export it for such an engine, and call that by OpenAI's client.",
         )
     stem = clean_identifier(winner.name, first="model").lower().strip("_")
+    stem = f"{stem}_model" if stem == SERVICE else stem
     title = make_class_name(stem)
     number = winner.version if winner.version.isascii() and winner.version.isdigit() else "0"
     place = version.uri if version else winner.name  # a folder's path is a matter of this machine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hone_runtime.contract.hardware import read_host
@@ -14,6 +14,7 @@ from hone_runtime.learner.golden import Golden
 from hone_runtime.text import begin_sentence
 from kedro_hone.serving.export.models import Model
 from kedro_hone.serving.export.target import Export
+from kedro_hone.serving.winner import ServedWinner
 
 
 def find_check_gap(export: Export, folder: Path, golden: Golden | None) -> str:
@@ -30,13 +31,31 @@ def find_check_gap(export: Export, folder: Path, golden: Golden | None) -> str:
     Raises:
         HoneError: ``winner-differs``: the outputs are not those of the measurement.
     """
+    if golden is not None and not export.places:
+        return "kedro-hone cannot open the files in the form that this target needs"
+    return compare_golden(golden, lambda: list(_open(export, folder)))
+
+
+def find_golden_gap(winner: ServedWinner) -> str:
+    """Run the golden rows of a winner as it was published; raises, and returns, as ``find_check_gap``."""
+    artifact = winner.artifact
+    return compare_golden(winner.golden, lambda: Learner(artifact, winner.files, interface="onnx").list_runs())
+
+
+def compare_golden(golden: Golden | None, open_runs: Callable[[], Sequence[Run]]) -> str:
+    """Return why golden rows could not be run, as a clause; empty if they were, and agreed.
+
+    Args:
+        golden: The golden rows; None if the winner has none.
+        open_runs: Opens the models, and returns their calls.
+
+    Raises:
+        HoneError: ``winner-differs``.
+    """
     if golden is None:
         return "the winner has no golden rows"
-    if not export.places:
-        return "kedro-hone cannot open the files in the form that this target needs"
     try:
-        runs = list(_open(export, folder))
-        difference = golden.find_difference(*runs, host=read_host())
+        difference = golden.find_difference(*open_runs(), host=read_host())
     except ImportError as error:
         return f"the runtime is not installed here: {error}"
     except HoneError:
@@ -47,7 +66,7 @@ def find_check_gap(export: Export, folder: Path, golden: Golden | None) -> str:
         return ""
     raise HoneError(
         "winner-differs",
-        "The exported files do not compute here what the winner computed where it was measured.",
+        "The files do not compute here what the winner computed where it was measured.",
         why=f"{begin_sentence(difference)}.{golden.format_other_machine(read_host())}",
         hint="Nothing was written. Export it on the kind of machine that measured it, or optimize its source here.",
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final
 
 from hone_runtime.errors import HoneError
+from hone_runtime.learner import Learner
 from hone_runtime.learner.checks import check_artifact
 from hone_runtime.text import begin_sentence
 from hone_runtime.values.composite import read_parts
@@ -18,6 +19,7 @@ from kedro_hone.serving.export.folder import write_folder
 from kedro_hone.serving.export.golden_rows import list_golden_files
 from kedro_hone.serving.export.readme import name_golden_folder, write_readme
 from kedro_hone.serving.export.target import Export, Files, Request, Target
+from kedro_hone.serving.server.independence import check_batching
 from kedro_hone.serving.winner import ServedWinner
 
 _MODULES: Final = (triton, ovms, kserve, mlserver, onnx, openvino, executorch, tflite)
@@ -63,7 +65,7 @@ def export_winner(winner: ServedWinner, name: str, request: Request, folder: Pat
 
     Raises:
         HoneError: ``serving-unsupported``: the target cannot run the winner; ``option-invalid``: the folder has files,
-            or the target needs an option; ``winner-differs``.
+            or the target needs an option; ``winner-differs``; ``batching-unfit``: calls may not be merged.
     """
     target, misfits = TARGETS[name], list_misfits(winner, request)
     if misfits[name]:
@@ -75,10 +77,27 @@ def export_winner(winner: ServedWinner, name: str, request: Request, folder: Pat
             why="The InferenceService names the place from which KServe loads the models.",
             hint="Name it, such as --storage-uri s3://models/digits, and copy the exported models there.",
         )
+    unchecked = _check_merging(winner, request.max_batch) if request.max_batch else ""
     export = target.write(winner, request)
+    if unchecked:
+        export = replace(export, notes=(*export.notes, unchecked))
     files = _complete(winner, target, export)
     gap = write_folder(files, folder, lambda written: find_check_gap(export, written, winner.golden))
     return Exported(folder=folder, target=target, export=export, gap=gap)
+
+
+def _check_merging(winner: ServedWinner, rows: int) -> str:
+    """Check that a server may merge calls, and return why that was not possible here, as a sentence; else empty.
+
+    Raises:
+        HoneError: ``batching-unfit``.
+    """
+    try:
+        run = Learner(winner.artifact, winner.files, interface="onnx").run
+    except ImportError as error:
+        return f"Whether rows of merged calls are independent was not checked: the runtime is not installed ({error})."
+    check_batching(winner.name, winner.artifact, run, golden=winner.golden, rows=rows)
+    return ""
 
 
 def _complete(winner: ServedWinner, target: Target, export: Export) -> Files:

@@ -6,6 +6,7 @@ The files of packages are not read for this: ``packages.py`` takes only bytes th
 from __future__ import annotations
 
 import getpass
+import json
 import mmap
 import os
 import re
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import quote
 
 from hone_runtime.errors import HoneError
 from hone_runtime.text import SECRET_NAME
@@ -34,9 +36,15 @@ _TOKENS: Final[Mapping[bytes, bytes]] = MappingProxyType(
             one: rb"(?<![A-Za-z0-9])" + one + rb"[A-Za-z0-9]{36,256}"
             for one in (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_")
         },
+        b"github_pat_": rb"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{40,256}",
+        b"glpat-": rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,256}",
+        **{
+            one: rb"(?<![A-Za-z0-9])" + one + rb"[0-9A-Za-z-]{20,256}"
+            for one in (b"xoxb-", b"xoxp-", b"xoxa-", b"xoxs-")
+        },
     }
 )
-"""Private keys, and tokens of Amazon Web Services, of the Hugging Face Hub and of GitHub, by how they begin."""
+"""Private keys, and tokens of Amazon's cloud, the Hugging Face Hub, GitHub, GitLab and Slack, by how they begin."""
 _START: Final = rb"(?<![A-Za-z0-9._-])"
 _END: Final = rb"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 """What is not part of the same name, before and after a path."""
@@ -84,7 +92,9 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
     Raises:
         HoneError: ``image-leaks``, with the names of the files.
     """
-    secrets = {name: _compile(value) for name, value in private.secrets.items()}
+    secrets = {
+        f"{name}{form}": _compile(text) for name, value in private.secrets.items() for form, text in _list_forms(value)
+    }
     places = {name: _compile(value, _START, _END) for name, value in private.places.items()}
     tokens = {pattern.decode(): (start, re.compile(pattern)) for start, pattern in _TOKENS.items()}
     found = list[str]()
@@ -102,6 +112,12 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
                 )
     if found:
         raise HoneError("image-leaks", "The image would publish what is private to this machine.", why=found, hint=hint)
+
+
+def _list_forms(value: str) -> list[tuple[str, str]]:
+    """Return a secret as it is, and as it is written in JSON if that differs, each with a remark for the error."""
+    escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")} - {value}
+    return [("", value), *((f", escaped ({at})", one) for at, one in enumerate(sorted(escaped), 1))]
 
 
 def _compile(value: str, start: bytes = b"", end: bytes = b"") -> Pattern:

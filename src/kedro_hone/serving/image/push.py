@@ -45,7 +45,13 @@ class Progress:
 
 
 def push_image(
-    image: Manifest, target: Reference, *, blobs: Blobs, repository: Repository, referrers: Iterable[Manifest] = ()
+    image: Manifest,
+    target: Reference,
+    *,
+    blobs: Blobs,
+    repository: Repository,
+    referrers: Iterable[Manifest] = (),
+    tags: bool = True,
 ) -> Progress:
     """Push an image with its referrers; nothing is under the tag before everything is there.
 
@@ -55,6 +61,7 @@ def push_image(
         blobs: Where the blobs are.
         repository: The target's repository, opened to be written.
         referrers: The artifacts that refer to the image.
+        tags: Whether the tag is written, too; without it, the image is found by its digest only.
 
     Raises:
         HoneError: ``image-push-failed``, with what was pushed. Another push sends the rest.
@@ -69,12 +76,35 @@ def push_image(
             listed = _put(repository, one.descriptor.digest, one.descriptor, blobs)
             if one is not image and not listed:
                 _list_referrer(repository, image.descriptor, one.descriptor)
-        _put(repository, target.tag, image.descriptor, blobs)
-        progress.tagged = True
-        _check_tag(repository, target, image.descriptor)
+        if tags:
+            _put(repository, target.tag, image.descriptor, blobs)
+            progress.tagged = True
+            _check_tag(repository, target, image.descriptor)
     except RegistryError as error:
         raise _explain(target, error, progress) from error
     return progress
+
+
+def tag_image(digest: str, target: Reference, repository: Repository) -> None:
+    """Write the tag of an image that was pushed without it.
+
+    Args:
+        digest: The image.
+        target: The repository and the tag.
+        repository: The target's repository, opened to be written.
+
+    Raises:
+        HoneError: ``image-push-failed``: the registry lacks the image, or cannot be used.
+    """
+    try:
+        found = repository.read_manifest(digest)
+        if found is not None:
+            repository.put_manifest(target.tag, *found)
+    except RegistryError as error:
+        raise _explain(target, error, Progress()) from error
+    if found is None:
+        absent = RegistryError(f"there is no image {digest} in {target.repository}", status=404)
+        raise _explain(target, absent, Progress())
 
 
 def _push_parts(one: Manifest, repository: Repository, *, blobs: Blobs, progress: Progress) -> None:

@@ -1,7 +1,7 @@
 """Dynamic batching: the rows of several clients in one call of a model.
 
 It pays if a call of sixteen rows takes much less time than sixteen calls. A single client waits for nothing but the
-delay. Only models whose rows are independent can do it, which is checked before the server is ready.
+delay. Only models whose rows are independent can do it: see ``independence``.
 """
 
 from __future__ import annotations
@@ -10,20 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from hone_runtime.contract.hardware import read_host
-from hone_runtime.errors import HoneError
-from hone_runtime.interfaces.tensors import Arrays, Run
-from hone_runtime.learner.golden import Golden
-from hone_runtime.values.artifact import Artifact
-from kedro_hone.serving.server.checks import BATCH
+from hone_runtime.interfaces.tensors import Arrays
 from kedro_hone.serving.server.configuration import Batching
 
-_COMPARED: Final = 16
-"""The number of rows that are compared before a server is ready."""
 Call = Callable[[Arrays, float], Awaitable[Arrays]]
 """Calls a model in its thread; the number is the time at which its first request came."""
 
@@ -57,7 +50,7 @@ class Batcher:
         """Return the outputs for the rows of one request.
 
         Raises:
-            Exception: As raised by the model; all requests of a joined call get it.
+            Exception: As raised by the model for these rows alone.
         """
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done():
@@ -108,10 +101,13 @@ class Batcher:
         try:
             outputs = await self._call(join_rows([item.feeds for item in items]), items[0].since)
             results = split_rows(outputs, [item.rows for item in items])
-        except Exception as error:  # noqa: BLE001 - each of its requests raises it
-            for item in items:
-                if not item.result.done():
-                    item.result.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - its request raises it
+            if len(items) == 1:
+                if not items[0].result.done():
+                    items[0].result.set_exception(error)
+                return
+            for item in items:  # one request's rows may be invalid: the others are not to fail with it
+                await self._answer([item])
             return
         for item, result in zip(items, results, strict=True):
             if not item.result.done():
@@ -136,60 +132,3 @@ def split_rows(outputs: Arrays, rows: list[int]) -> list[Arrays]:
         return [outputs]
     spans = list(zip(ends - rows, ends, strict=True))
     return [{name: array[start:end] for name, array in outputs.items()} for start, end in spans]
-
-
-def check_batching(name: str, artifact: Artifact, run: Run, *, golden: Golden | None, rows: int) -> None:
-    """Check that a call of several rows gives the same results as a call for each.
-
-    Args:
-        name: The model's name.
-        artifact: The artifact.
-        run: Its call.
-        golden: Its golden rows.
-        rows: The largest number of rows of a joined call.
-
-    Raises:
-        HoneError: ``batching-unfit``.
-    """
-    if odd := [one.name for one in (*artifact.inputs, *artifact.outputs) if one.shape[:1] != (BATCH,)]:
-        raise _explain(name, f"The first axis of {odd[0]} is not a dynamic number of rows.")
-    if golden is None:
-        raise _explain(name, "It has no golden rows with which joined calls could be compared.")
-    feeds = vary_rows({key: packed.unpack() for key, packed in golden.inputs.items()}, rows)
-    if all((array == array[:1]).all() for array in feeds.values()):
-        raise _explain(name, "All its golden rows are equal, so that joined calls cannot be compared.")
-    joined, host = run(feeds), read_host()
-    for at in np.unique(np.linspace(0, rows - 1, _COMPARED, dtype=int)):
-        single = run({key: array[at : at + 1] for key, array in feeds.items()})
-        same = {key: array[at : at + 1] for key, array in joined.items()}
-        if said := golden.find_result_difference(single, same, host=host):
-            raise _explain(name, f"For the row {at} of {rows} rows {said}.")
-
-
-def vary_rows(feeds: Arrays, rows: int) -> Arrays:
-    """Return as many rows as requested: the given ones, then variations of these.
-
-    The values of a row are moved along its last axis, so that token ids and classes remain valid; a single number is
-    made larger.
-    """
-    return {name: _vary(array, rows) for name, array in feeds.items()}
-
-
-def _vary(array: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
-    made = []
-    for at in range(rows):
-        turn, row = at // len(array), array[at % len(array)]
-        if row.ndim and row.shape[-1] > 1:
-            made.append(np.roll(row, turn, axis=-1))
-        else:
-            made.append((row * (1 + turn / rows)).astype(row.dtype) if row.dtype.kind == "f" else row)
-    return np.stack(made)
-
-
-def _explain(name: str, why: str) -> HoneError:
-    return HoneError(
-        "batching-unfit",
-        f"Requests to {name} cannot be joined.",
-        why=why,
-        hint="Serve it without --max-batch.",
-    )

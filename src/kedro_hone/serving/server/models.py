@@ -19,10 +19,11 @@ from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.loader import load
 from hone_runtime.learner.model import Learner
 from hone_runtime.learner.runtimes import choose_threads
-from kedro_hone.serving.server.batching import Batcher, check_batching
+from kedro_hone.serving.server.batching import Batcher
 from kedro_hone.serving.server.checks import BATCH, choose_outputs, read_inputs
 from kedro_hone.serving.server.configuration import Limits, ModelConfiguration, TensorDescription
 from kedro_hone.serving.server.failures import RequestError
+from kedro_hone.serving.server.independence import check_batching
 from kedro_hone.serving.server.logs import log
 from kedro_hone.serving.server.metrics import Metrics
 from kedro_hone.serving.server.requests import Request

@@ -52,7 +52,9 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         OSError: It cannot.
     """
-    made = socket.socket(_find_family(host), socket.SOCK_STREAM)
+    # asyncio sends small packets at once only where the protocol is named. Otherwise each answer, which is sent in two
+    # parts, waits for the client's delayed acknowledgement: 40 ms.
+    made = socket.socket(_find_family(host), socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     # Connections inherit it. asyncio sets it only on sockets with the protocol's number; without it an answer, which is

@@ -19,7 +19,10 @@ def test_a_client_has_the_models_name_and_no_path_of_the_machine() -> None:
     assert made.made_from == "text-net.v2, sha256:0"
 
 
-@pytest.mark.parametrize(("name", "package"), [("class", "class_client"), ("3d-net", "model_3d_net_client")])
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("class", "class_client"), ("3d-net", "model_3d_net_client"), ("open-inference", "open_inference_model_client")],
+)
 def test_any_name_of_a_model_gives_a_package(name: str, package: str) -> None:
     assert make_interface(make_winner(*INTERFACES["text"], name=name)).package == package
 

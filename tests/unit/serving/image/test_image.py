@@ -13,6 +13,7 @@ import pytest
 from packed_versions import SERVER_PACKAGES, make_environment, write_base, write_version
 
 from hone_runtime.errors import HoneError
+from hone_runtime.learner.versions import write_version_files
 from hone_runtime.values.digest import digest_file
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.serving.image.base import fetch_base
@@ -109,6 +110,17 @@ def test_evidence_and_signature_refer_to_the_image(tmp_path: Path, bench: Bench)
     ]
     for one in packed.referrers:
         assert bench.read(one.descriptor)["subject"]["digest"] == packed.manifest.descriptor.digest
+
+
+def test_other_forms_of_the_winner_are_left_out_with_the_list_of_all_files(tmp_path: Path, bench: Bench) -> None:
+    version = write_version(tmp_path / "one")
+    (version / "exports" / "triton").mkdir(parents=True)
+    (version / "exports" / "triton" / "config.pbtxt").write_text("name: 'one'")
+    write_version_files(version, model="one")
+    packed = bench.pack(version)
+    names = {name for name, _ in bench.open_layer(packed.manifest.parts[-2])}
+    assert "opt/hone/model/artifact/model.onnx" in names
+    assert not [name for name in names if "exports" in name or "hone-files" in name]
 
 
 def test_a_planted_secret_stops_the_image(tmp_path: Path, bench: Bench) -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import getpass
+import json
 import socket
+from functools import partial
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
 import pytest
 
@@ -37,6 +40,9 @@ def accept(content: bytes, *, paths: bool = True) -> None:
         b"s3cr3t-value",
         b"hf_" + b"a1" * 17,
         b"ghp_" + b"A1" * 18,
+        b"github_pat_" + b"A1" * 30,
+        b"glpat-" + b"A1" * 12,
+        b"xoxb-" + b"1234-" * 6,
         b"AKIAIOSFODNN7EXAMPLE",
         b"-----BEGIN PRIVATE KEY-----",
         b"-----BEGIN RSA PRIVATE KEY-----",
@@ -46,6 +52,15 @@ def test_a_planted_secret_is_refused_always(planted: bytes) -> None:
     for paths in (True, False):
         refuse(b'{"a": "' + planted + b'"}', paths=paths)
         refuse(b"\x00\xff" + planted + b"\x00", paths=paths)
+
+
+@pytest.mark.parametrize("escape", [json.dumps, partial(json.dumps, ensure_ascii=False), partial(quote, safe="")])
+def test_a_secret_is_found_as_it_is_written_in_a_file(escape) -> None:
+    value = 's3cr/et"quoted-värt'
+    private = read_private(PROJECT, {"MY_API_TOKEN": value})
+    with pytest.raises(HoneError, match="MY_API_TOKEN") as refused:
+        refuse_leaks({PurePosixPath("x.json"): escape(value).encode()}, private)
+    assert refused.value.slug == "image-leaks"
 
 
 @pytest.mark.parametrize(

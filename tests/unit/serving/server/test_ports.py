@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -58,6 +59,27 @@ def test_the_port_of_another_program_is_refused() -> None:
 def test_a_strange_host_is_refused() -> None:
     with pytest.raises(HoneError, match="port-in-use"), reserve_ports("192.0.2.1", 0):
         pass
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    async def read_option(port: int, listener: socket.socket) -> int:
+        found = asyncio.get_running_loop().create_future()
+
+        class Protocol(asyncio.Protocol):
+            def connection_made(self, transport):
+                made = transport.get_extra_info("socket")
+                found.set_result(made.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                transport.close()
+
+        async with await asyncio.get_running_loop().create_server(Protocol, sock=listener):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            option = await found
+            writer.close()
+            await writer.wait_closed()
+            return option
+
+    with reserve_ports("127.0.0.1", 0) as (port,):
+        assert asyncio.run(read_option(port, listen("127.0.0.1", port)))
 
 
 def test_an_address_of_ipv6_has_brackets() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.contract.proof import GOLDEN
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.errors import HoneError
@@ -11,13 +12,12 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision
 from hone_runtime.values.outcome import Failed
-from hone_runtime.values.wire import WireComparison, WireResult
-from kedro_hone.core.environments.environment import Environment
+from hone_runtime.values.wire import WireResult
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
-from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.staging import stage_artifact
 from kedro_hone.serving.wire.comparison import DEFAULT, Effort, compare_through_wire
-from kedro_hone.serving.wire.staging import stage_artifact
+from kedro_hone.serving.wire.packages import choose_environment
 
 logger = open_logger(__name__)
 
@@ -39,17 +39,16 @@ def measure_wire(
         return WireResult(reason="There is no winner to serve.")
     if decision.golden is None:
         return WireResult(reason="There are no golden rows to send: hone.golden_rows is 0, or they are too large.")
-    environment = find_environment(context.recipe, SERVER)
-    if isinstance(environment, Failed):
-        return WireResult(reason=f"The server's environment cannot be built: {environment.reason}")
     try:
-        found = _compare(context, decision, decision.artifact, uri=version.uri, environment=environment, effort=effort)
+        return _compare(context, decision, decision.artifact, uri=version.uri, effort=effort)
     except HoneError as error:
         if error.slug == WRONG:
             raise
-        logger.warning("wire      not measured: %s", error.what)
-        return WireResult(reason=f"{error.what} {error.why}")
-    return WireResult(comparison=found)
+        reason = f"{error.what} {error.why}"
+    except Exception as error:  # noqa: BLE001 - the figures are optional, and the gates have passed
+        reason = f"The measurement failed: {describe_exception(error)}"
+    logger.warning("wire      not measured: %s", reason)
+    return WireResult(reason=reason)
 
 
 def _compare(
@@ -58,9 +57,8 @@ def _compare(
     winner: Artifact,
     *,
     uri: str,
-    environment: Environment,
     effort: Effort,
-) -> WireComparison:
+) -> WireResult:
     store, trusted = context.store, "native" in context.recipe.trust
     golden = store.locate_tree(str(decision.golden)) / GOLDEN
     with store.workspace() as place:
@@ -73,10 +71,13 @@ def _compare(
             golden=golden,
             trusted=trusted,
         )
+        environment = find_environment(context.recipe, choose_environment(served))
+        if isinstance(environment, Failed):
+            return WireResult(reason=f"The server's environment cannot be built: {environment.reason}")
         source = stage_artifact(
             context.source, store.locate(context.source), folder / "source", uri=uri, trusted=trusted
         )
-        return compare_through_wire(
+        found = compare_through_wire(
             served,
             environment=environment,
             source=source,
@@ -84,3 +85,4 @@ def _compare(
             effort=effort,
             report=lambda line: logger.info("wire      %s", line),
         )
+        return WireResult(comparison=found)

@@ -61,7 +61,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, and a server's environment of small packages."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     environment = make_environment(tmp_path / "venv", SERVER_PACKAGES)
-    monkeypatch.setattr(command, "build_one", lambda *_: environment)
+    monkeypatch.setattr(command, "build_server", lambda _: environment)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 
@@ -196,7 +196,7 @@ def test_the_image_serves_as_nobody_without_a_file_to_write(
     environments: EnvironmentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openvino: bool
 ) -> None:
     built = environments.ensure(SERVER)
-    monkeypatch.setattr(command, "build_one", lambda *_: built)
+    monkeypatch.setattr(command, "build_server", lambda _: built)
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     version = write_version(tmp_path / "one", openvino=openvino)

@@ -45,11 +45,32 @@ class WireComparison(Value):
     cpu: str = Field(description="The processor's name.")
     cores: int = Field(description="The cores that servers and clients shared.")
     other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    idle_cpu: float = Field(0.0, ge=0, description="Cores that the other server used while one was measured.")
+    different: int = Field(1, description="The most different answers of a turn.")
+    compared: int = Field(1, description="The most answers of a turn that were compared with the recorded one.")
+    same_outputs: tuple[str, ...] = Field((), description="Outputs of the source that were as recorded, or close.")
+    other_outputs: tuple[str, ...] = Field(
+        (), description="Outputs of the source that were not: labels or texts that the winner has changed, or none."
+    )
     rows: int = Field(description="How many golden rows were compared through the wire, for each server.")
     direct_baseline_ms: float = Field(description="The median time of the source's call without a server.")
     direct_winner_ms: float = Field(description="The median time of the winner's call without a server.")
     direct_speedup: Interval = Field(description="The ratio of both without a server, over launches.")
     cells: tuple[WireCell, ...] = Field(description="One for each number of clients, in their order.")
+
+    @property
+    def checked(self) -> str:
+        """What was compared, as sentences."""
+        found = "Both answered the golden rows as recorded."
+        if self.other_outputs:
+            compared = f"only {', '.join(self.same_outputs)}" if self.same_outputs else "nothing"
+            found = (
+                f"The winner answered the golden rows as recorded. Of the source's answers {compared} can be compared: "
+                f"{', '.join(self.other_outputs)} may differ from the winner's, and did."
+            )
+        if self.different > self.compared:
+            found += f" A turn had up to {self.different:,} different answers, of which {self.compared} were compared."
+        return found
 
     @property
     def wire_ms(self) -> tuple[float, float] | None:

@@ -11,10 +11,9 @@ import click
 from hone_runtime.text import clean_line
 from kedro_hone.cli.names import check_server_name
 from kedro_hone.cli.signers import pull_allowed, signer_options, trust_option
-from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.environments.store import EnvironmentStore, find_home
-from kedro_hone.serving.environment import SERVER
+from kedro_hone.core.environments.store import find_home
+from kedro_hone.serving.environment import build_server, list_locks
 from kedro_hone.serving.export.check import find_golden_gap
 from kedro_hone.serving.image.base import DEFAULT_BASE, fetch_base
 from kedro_hone.serving.image.blobs import Blobs
@@ -73,7 +72,7 @@ def image(uri: str, **asked: Any) -> None:
     with pull_allowed(uri, asked, name=asked["name"], copies=True) as winner:
         if gap := find_golden_gap(winner):
             _print("note", f"the golden rows were not compared: {gap}")
-        environment = None if asked["form"] == "modelpack" else build_one(EnvironmentStore(), SERVER)
+        environment = None if asked["form"] == "modelpack" else build_server([winner])
         if environment and asked["containerfile"]:
             _write_context(winner, environment, private, asked)
         if asked["output"] or target:
@@ -119,9 +118,8 @@ def _write_context(winner: ServedWinner, environment: Environment, private: Priv
     refuse_leaks(model, private, paths=not asked["allow_paths"])
     packages = list_packages(environment, winner.artifact, model=model)
     folder = asked["containerfile"]
-    write_context(
-        folder, base=asked["base"], runtime=runtime, model=model, lock=SERVER.lock, versions=packages.versions
-    )
+    locks = list_locks(environment)
+    write_context(folder, base=asked["base"], runtime=runtime, model=model, locks=locks, versions=packages.versions)
     _print("written", f"{folder}/Containerfile with its context")
 
 

@@ -13,9 +13,7 @@ import click
 from hone_runtime.errors import HoneError
 from kedro_hone.cli.names import check_server_name
 from kedro_hone.cli.signers import pull_allowed, read_policy, signer_options, trust_option
-from kedro_hone.cli.toolchain_builds import build_one
-from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.serving.environment import choose_server
+from kedro_hone.serving.environment import build_server
 from kedro_hone.serving.launch import describe_model, run_server, write_files
 from kedro_hone.serving.server.configuration import Batching, Configuration, Limits, ModelConfiguration
 from kedro_hone.serving.server.ports import reserve_ports
@@ -96,7 +94,7 @@ def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> N
             for uri, name in zip(uris, names or [None] * len(uris), strict=True)
         ]
         configuration = _configure(winners, options)
-        environment = build_one(EnvironmentStore(), choose_server(winners))
+        environment = build_server(winners)
         code = run_server(write_files(configuration, winners, folder), environment)
     sys.exit(code)
 

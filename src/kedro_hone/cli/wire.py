@@ -11,8 +11,8 @@ from hone_runtime.errors import HoneError
 from kedro_hone.cli.signers import pull_allowed, signer_options, trust_option
 from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.serving.environment import SERVER
 from kedro_hone.serving.wire.comparison import Effort, compare_through_wire
+from kedro_hone.serving.wire.packages import choose_environment
 from kedro_hone.serving.wire.table import format_comparison
 
 
@@ -51,7 +51,7 @@ def wire(
     """Measure a published winner against its source through the wire.
 
     URI is models:/name@alias, models:/name/version, or a folder. The source is pulled from its registry, and both are
-    served in the same way, by KServe on this machine. Clients call them by turns; the answers must be the recorded
+    served in the same way on this machine. Clients call them by turns; the answers must be the recorded
     ones.
     """
     if file is not None and file.exists():
@@ -63,7 +63,7 @@ def wire(
         )
     effort = Effort(clients=tuple(dict.fromkeys(clients)), launches=launches, seconds=seconds)
     with pull_allowed(uri, options) as winner:
-        environment = build_one(EnvironmentStore(), SERVER)
+        environment = build_one(EnvironmentStore(), choose_environment(winner))
         found = compare_through_wire(
             winner, environment=environment, effort=effort, report=lambda line: click.echo(line, err=True)
         )

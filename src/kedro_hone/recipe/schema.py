@@ -168,7 +168,7 @@ class Recipe(ShapeValues, Section):
     report: ReportSection = ReportSection()
     serving: bool = Field(
         default=False,
-        description="Serve the source and the winner after the gates, each by KServe on this machine, and add to the "
+        description="Serve the source and the winner after the gates, each in the same way, and add to the "
         "report what 1, 4 and 16 clients measure of both. It takes some minutes.",
     )
     choose: str | None = Field(

@@ -69,13 +69,19 @@ def _explain_lacking(winner: ServedWinner, server: Toolchain) -> str | None:
     return explain_unsatisfied(needs, dict(pin.split("==", 1) for pin in pins))
 
 
-def build_server(winner: ServedWinner) -> Environment:
-    """Return the environment that serves a winner, built first if it does not exist.
+def list_locks(environment: Environment) -> tuple[Path, ...]:
+    """Return the locks of a server's environment; if it has builds, those of all, as its versions tell them apart."""
+    server = SERVERS.get(environment.toolchain, SERVER)
+    return (server.lock, *server.builds)
+
+
+def build_server(winners: Sequence[ServedWinner]) -> Environment:
+    """Return the environment that serves winners, built first if it does not exist.
 
     Raises:
         HoneError: ``toolchain-unbuildable`` or ``serving-unsupported``.
     """
-    built = EnvironmentStore().ensure(choose_server([winner]))
+    built = EnvironmentStore().ensure(choose_server(winners))
     if isinstance(built, Failed):
         log = f"Read {built.log}; a" if built.log else "A"
         raise HoneError(

@@ -11,14 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hone_runtime.contract.proof import EVIDENCE_FOLDER, GOLDEN
 from hone_runtime.errors import HoneError
-from hone_runtime.learner.download import Download
-from hone_runtime.learner.manifest import write_manifest
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.digest import digest_tree
 from hone_runtime.values.forms import IMAGE, WinnerForm
-from hone_runtime.values.manifest import copy_tree
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.recipe.publish import ImageSection
 from kedro_hone.serving.environment import build_server
@@ -33,7 +29,8 @@ from kedro_hone.serving.image.references import read_target
 from kedro_hone.serving.image.referrers import EVIDENCE_TYPE, Statement
 from kedro_hone.serving.image.registry import Repository
 from kedro_hone.serving.image.transport import RegistryError
-from kedro_hone.serving.winner import ServedWinner, describe_winner, make_server_name
+from kedro_hone.serving.staging import stage_artifact
+from kedro_hone.serving.winner import ServedWinner, make_server_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,18 +89,7 @@ def place_winner(artifact: Artifact, files: Path, golden: Path | None, *, name: 
     """
     with TemporaryDirectory(prefix="kedro-hone-") as scratch:
         folder = Path(scratch, make_server_name(name))
-        folder.mkdir()
-        copy_tree(files, folder / "artifact", share=True)
-        write_manifest(folder / "artifact", artifact)
-        if golden is not None:
-            (folder / EVIDENCE_FOLDER).mkdir()
-            (folder / EVIDENCE_FOLDER / GOLDEN).write_bytes(golden.read_bytes())
-        yield describe_winner(
-            Download(
-                folder=folder, files=folder / "artifact", artifact=artifact, version=None, name=name, vouched=True
-            ),
-            str(folder),
-        )
+        yield stage_artifact(artifact, files, folder, uri=name, golden=golden, trusted=True)
 
 
 def write_forms(
@@ -150,7 +136,7 @@ def pack(winner: ServedWinner, place: ImagePlace, *, evidence: bytes | None = No
     """
     blobs = _open_blobs()
     base = fetch_base(place.base, blobs)
-    private, environment = read_private(place.project), build_server(winner)
+    private, environment = read_private(place.project), build_server([winner])
     attached = [] if evidence is None else [Statement(kind=EVIDENCE_TYPE, name="evidence.json", content=evidence)]
     return pack_image(winner, base, environment=environment, blobs=blobs, private=private, attached=attached)
 

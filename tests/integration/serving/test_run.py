@@ -95,6 +95,14 @@ def test_a_run_goes_on_where_there_is_nothing_to_serve(artifact: bool, golden: b
     assert why in measure_wire(context=context, decision=decision, version=VERSION, effort=FEW).reason
 
 
+def test_a_run_goes_on_when_the_measurement_fails(server_environment, tmp_path: Path) -> None:
+    context, decision = prepare(tmp_path)
+    once = replace(FEW, launches=1)  # which has no interval: an error that is not one of ours
+    found = measure_wire(context=context, decision=decision, version=VERSION, effort=once)
+    assert found.comparison is None
+    assert "The measurement failed: ValueError" in found.reason
+
+
 @pytest.mark.nightly
 def test_a_source_of_pytorch_is_served_with_its_toolchains_packages(server_environment, tmp_path: Path) -> None:
     context, decision = prepare(tmp_path)

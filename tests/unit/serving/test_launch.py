@@ -8,7 +8,8 @@ import pytest
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import Download
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from kedro_hone.serving.environment import SERVER, SERVER_TORCH, choose_server
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.serving.environment import SERVER, SERVER_TORCH, choose_server, list_locks
 from kedro_hone.serving.launch import describe_model, read_shapes
 from kedro_hone.serving.winner import ServedWinner, describe_winner
 
@@ -56,6 +57,16 @@ def test_the_smallest_environment_with_all_runtimes_is_chosen(tmp_path: Path) ->
     small = [make(tmp_path, runtime=one) for one in ("onnxruntime", "openvino", "litert", "composite")]
     assert choose_server(small) is SERVER
     assert choose_server([*small, make(tmp_path, runtime="pytorch")]) is SERVER_TORCH
+
+
+def test_the_locks_are_those_of_the_chosen_environment() -> None:
+    def make_environment(name: str) -> Environment:
+        return Environment(toolchain=name, key="0", python="python", own=True, lock_digest="sha256:0", versions={})
+
+    assert list_locks(make_environment("kserve")) == (SERVER.lock,)
+    locks = list_locks(make_environment("kserve_torch"))
+    assert locks[0] == SERVER_TORCH.lock
+    assert any("torch==" in lock.read_text() for lock in locks[1:])
 
 
 @pytest.mark.parametrize("runtime", ["iree", "tensorflow", "nothing"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +47,7 @@ ENTRYPOINT {start_command}
 
 
 def write_context(
-    folder: Path, *, base: str, runtime: Tree, model: Tree, lock: Path, versions: Mapping[str, str]
+    folder: Path, *, base: str, runtime: Tree, model: Tree, locks: Iterable[Path], versions: Mapping[str, str]
 ) -> None:
     """Write the folder of a ``Containerfile``, with everything that it copies.
 
@@ -56,7 +56,7 @@ def write_context(
         base: The reference of the base image.
         runtime: The files of kedro-hone, by their paths in the image.
         model: The winner with the server's configuration, by their paths in the image.
-        lock: The lock of the server's environment.
+        locks: The locks of the server's environment.
         versions: The packages of the image, by canonical name.
 
     Raises:
@@ -70,7 +70,7 @@ def write_context(
             path = folder / place.relative_to(ROOT)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(read_content(content))
-        (folder / "requirements.lock").write_text(_select(lock, versions), encoding="utf-8")
+        (folder / "requirements.lock").write_text(_select(locks, versions), encoding="utf-8")
         (folder / "Containerfile").write_text(_format(base), encoding="utf-8")
 
 
@@ -90,8 +90,13 @@ def _format(base: str) -> str:
     )
 
 
-def _select(lock: Path, versions: Mapping[str, str]) -> str:
-    """Return the entries of a lock, with their hashes, for some packages."""
-    entries = re.findall(r"^\S+==(?:[^\n]*\\\n)*[^\n]*", lock.read_text(encoding="utf-8"), re.MULTILINE)
-    chosen = [one for one in entries if canonicalize_name(one.partition("==")[0]) in versions]
+def _select(locks: Iterable[Path], versions: Mapping[str, str]) -> str:
+    """Return the entries of locks, with their hashes, for some packages in their versions."""
+    text = "\n".join(lock.read_text(encoding="utf-8") for lock in locks)
+    entries = re.findall(r"^(\S+)==(\S+)((?:[^\n]*\\\n)*[^\n]*)", text, re.MULTILINE)
+    chosen = [
+        f"{name}=={version}{rest}"
+        for name, version, rest in entries
+        if versions.get(canonicalize_name(name)) == version
+    ]
     return "\n".join([*chosen, ""])

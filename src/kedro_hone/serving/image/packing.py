@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.environment import list_locks
 from kedro_hone.serving.image.base import Base
 from kedro_hone.serving.image.blobs import Blobs
 from kedro_hone.serving.image.contents import read_evidence, read_signature
@@ -57,7 +57,8 @@ def pack_image(
     """
     image = build_image(winner, base, environment=environment, blobs=blobs, private=private, paths=paths, text=text)
     subject, evidence = image.manifest.descriptor, read_evidence(winner)
-    sbom = make_sbom(winner, subject=subject, versions=image.packages.versions, lock=SERVER.lock, evidence=evidence)
+    locks = list_locks(environment)
+    sbom = make_sbom(winner, subject=subject, versions=image.packages.versions, locks=locks, evidence=evidence)
     statements = [*attached, *_list_statements(winner), Statement(kind=SBOM_TYPE, name="sbom.cdx.json", content=sbom)]
     return Packed(manifest=image.manifest, referrers=_attach_all(statements, subject, blobs), platform=read_platform())
 

@@ -27,7 +27,12 @@ _MODEL: Final = "model"
 
 
 def make_sbom(
-    winner: ServedWinner, *, subject: Descriptor, versions: Mapping[str, str], lock: Path, evidence: bytes | None
+    winner: ServedWinner,
+    *,
+    subject: Descriptor,
+    versions: Mapping[str, str],
+    locks: Iterable[Path],
+    evidence: bytes | None,
 ) -> bytes:
     """Return the bill of materials of an image as JSON; equal inputs give equal bytes.
 
@@ -35,10 +40,10 @@ def make_sbom(
         winner: The winner in it.
         subject: The image's manifest.
         versions: The packages in it, by canonical name.
-        lock: The lock of the server's environment, with the digests of the packages' files.
+        locks: The locks of the server's environment, with the digests of the packages' files.
         evidence: The winner's evidence; None if there is none.
     """
-    hashes = _read_hashes(lock)
+    hashes = _read_hashes(locks)
     packages = [_describe_package(name, version, hashes) for name, version in sorted(versions.items())]
     own = _describe_package("kedro-hone", kedro_hone.__version__, {})
     components = [own, *packages, _describe_model(winner, _read(evidence))]
@@ -59,10 +64,10 @@ def make_sbom(
     return format_json(document)
 
 
-def _read_hashes(lock: Path) -> dict[tuple[str, str], list[str]]:
-    """Return the digests of the files of each package in a lock, by its name and version."""
+def _read_hashes(locks: Iterable[Path]) -> dict[tuple[str, str], list[str]]:
+    """Return the digests of the files of each package in locks, by its name and version."""
     found = dict[tuple[str, str], list[str]]()
-    for line in read_lines(lock):
+    for line in (line for lock in locks for line in read_lines(lock)):
         name, _, rest = line.partition("==")
         version, *options = rest.split()
         digests = [one.removeprefix("--hash=sha256:") for one in options if one.startswith("--hash=sha256:")]

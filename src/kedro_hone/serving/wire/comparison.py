@@ -7,34 +7,40 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from hone_runtime.contract.hardware import read_host
-from hone_runtime.contract.host import Host
-from hone_runtime.errors import HoneError
 from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.runtimes import choose_threads
 from hone_runtime.values.wire import WireComparison
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.environments.store import EnvironmentStore, find_home
+from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.machine.processes import read_load, share_of_others
 from kedro_hone.serving.launch import PACKAGES, describe_model, list_variables, make_command, read_shapes, write_files
 from kedro_hone.serving.runtime_files import write_runtime
 from kedro_hone.serving.server.configuration import Configuration
 from kedro_hone.serving.winner import ServedWinner
-from kedro_hone.serving.wire.figures import Turn, Turns, summarize_cell, summarize_direct
-from kedro_hone.serving.wire.packages import find_packages, write_startup
+from kedro_hone.serving.wire.figures import Turn, Turns, sort_turns, summarize_cell, summarize_direct
+from kedro_hone.serving.wire.generator import read_cpu_seconds
+from kedro_hone.serving.wire.packages import write_startup
 from kedro_hone.serving.wire.processes import Clients, Running, measure_directly, start_clients, start_server
 from kedro_hone.serving.wire.requests import decode_answer, encode_request
-from kedro_hone.serving.wire.rows import Arrays, Call, check_answer, check_rows, choose_row, keep_numbers
-from kedro_hone.serving.wire.source import make_source
+from kedro_hone.serving.wire.rows import (
+    Arrays,
+    Call,
+    check_answer,
+    check_rows,
+    check_source,
+    choose_row,
+    keep_outputs,
+)
+from kedro_hone.serving.wire.sides import Side, prepare_sides, unpack
 
 _FEWEST: Final = 10
 """Answers of each client in a turn, also if they take longer than the turn."""
-_FOLDER: Final = "server"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,27 +62,6 @@ DEFAULT: Final = Effort()
 """What is measured unless the user says otherwise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """What is served by one of the two servers.
-
-    Attributes:
-        served: The winner, or the source in its form.
-        golden: The rows that its answers are compared with.
-        row: The row of the measured request, with its outputs.
-        host: This machine; None for the source, whose outputs the winner's may differ from.
-        folder: The server's files.
-        packages: A folder of packages that the server's environment lacks; None if it lacks none.
-    """
-
-    served: ServedWinner
-    golden: Golden
-    row: Golden
-    host: Host | None
-    folder: Path
-    packages: Path | None
-
-
 def compare_through_wire(
     winner: ServedWinner,
     *,
@@ -89,8 +74,8 @@ def compare_through_wire(
     """Serve the source of a winner and the winner, each by a server of its own, and measure both by turns.
 
     In each launch both servers are started, and the golden rows are compared through the wire. Then the clients call
-    source, winner, winner, source, for each number of clients. Every different answer is compared with the recorded
-    one.
+    source, winner, winner, source, for each number of clients; in every second launch winner, source, source, winner.
+    Different answers are counted, and the first 64 of each turn are compared with the recorded one.
 
     Args:
         winner: The published winner, with golden rows.
@@ -106,7 +91,7 @@ def compare_through_wire(
     """
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-wire-")))
-        sides = _prepare_sides(winner, source, environment=environment, scratch=scratch)
+        sides = prepare_sides(winner, source, environment=environment, scratch=scratch)
         stack.enter_context(hold_devices(find_home() / "locks", {"cpu"}, purpose="measuring through the wire"))
         clients = stack.enter_context(start_clients())
         measuring = _Measuring(
@@ -122,47 +107,23 @@ def compare_through_wire(
         launches = list[_Launch]()
         for number in range(1, effort.launches + 1):
             report(f"launch {number} of {effort.launches}")
-            launches.append(measuring.launch())
+            launches.append(measuring.launch(winner_first=number % 2 == 0))
         return measuring.summarize(launches, other_load=share_of_others(load))
-
-
-def _prepare_sides(
-    winner: ServedWinner, source: ServedWinner | None, *, environment: Environment, scratch: Path
-) -> tuple[Side, Side]:
-    if winner.golden is None:
-        raise HoneError(
-            "serving-unsupported",
-            f"{winner.uri} cannot be compared with its source through the wire.",
-            why="It has no golden rows: there is no request to send, and no answer to compare with.",
-            hint="Publish it again with this version of kedro-hone.",
-        )
-    source = source or make_source(winner, winner.golden, scratch / "source")
-    environments, sides = EnvironmentStore(), list[Side]()
-    for name, served, golden, host in (
-        ("source", source, keep_numbers(winner.golden), None),
-        ("winner", winner, winner.golden, read_host()),
-    ):
-        folder = scratch / name / _FOLDER
-        folder.mkdir(parents=True)
-        sides.append(
-            Side(
-                served=served,
-                golden=golden,
-                row=choose_row(golden, served.artifact)[0],
-                host=host,
-                folder=folder,
-                packages=find_packages(served.artifact, environment, environments),
-            )
-        )
-    return sides[0], sides[1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Launch:
-    """The raw times of one launch: of each number of clients, and of the calls without a server."""
+    """What is measured in one launch.
+
+    Attributes:
+        turns: The turns of both servers, for each number of clients.
+        direct: The times of the calls without a server: source, winner, winner, source.
+        outputs: The outputs of the source that are as recorded.
+    """
 
     turns: tuple[tuple[Turns, Turns], ...]
     direct: list[list[int]]
+    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,20 +138,24 @@ class _Measuring:
     threads: int
     shapes: tuple[dict[str, int], ...]
 
-    def launch(self) -> _Launch:
+    def launch(self, *, winner_first: bool) -> _Launch:
         """Start both servers, check their answers, measure, and stop them."""
         with ExitStack() as stack:
             servers = [stack.enter_context(self._serve(side)) for side in self.sides]
-            for side, running in zip(self.sides, servers, strict=True):
-                check_rows(
-                    side.served.uri,
-                    side.golden,
-                    self._make_call(side, running),
-                    artifact=side.served.artifact,
-                    host=side.host,
-                )
-            turns = tuple(self._take_turns(servers, count) for count in self.effort.clients)
-        return _Launch(turns=turns, direct=self._measure_directly())
+            each = [self._check(side, running) for side, running in zip(self.sides, servers, strict=True)]
+            due = [keep_outputs(side.row, names) for side, names in zip(self.sides, each, strict=True)]
+            turns = tuple(
+                self._take_turns(servers, due, count, winner_first=winner_first) for count in self.effort.clients
+            )
+        return _Launch(turns=turns, direct=self._measure_directly(winner_first=winner_first), outputs=each[0])
+
+    def _check(self, side: Side, running: Running) -> tuple[str, ...]:
+        """Compare the golden rows, and return the outputs that are as recorded."""
+        name, call, artifact = side.served.uri, self._make_call(side, running), side.served.artifact
+        if side.host is None:
+            return check_source(name, side.golden, call, artifact=artifact)
+        check_rows(name, side.golden, call, artifact=artifact, host=side.host)
+        return tuple(side.golden.outputs)
 
     @contextmanager
     def _serve(self, side: Side) -> Iterator[Running]:
@@ -218,30 +183,38 @@ class _Measuring:
 
         return call
 
-    def _take_turns(self, servers: Sequence[Running], clients: int) -> tuple[Turns, Turns]:
-        """Measure the source, the winner, the winner and the source, and return the turns of each."""
-        first, second, third, fourth = (self._take_turn(servers, place, clients) for place in (0, 1, 1, 0))
+    def _take_turns(
+        self, servers: Sequence[Running], due: Sequence[Golden], clients: int, *, winner_first: bool
+    ) -> tuple[Turns, Turns]:
+        """Measure one, the other twice, and the first again; return the turns of the source and of the winner."""
+        order = (1, 0, 0, 1) if winner_first else (0, 1, 1, 0)
+        turns = [self._take_turn(servers, due[place], place, clients) for place in order]
+        first, second, third, fourth = sort_turns(turns, winner_first=winner_first)
         return (first, fourth), (second, third)
 
-    def _take_turn(self, servers: Sequence[Running], place: int, clients: int) -> Turn:
-        side = self.sides[place]
+    def _take_turn(self, servers: Sequence[Running], due: Golden, place: int, clients: int) -> Turn:
+        side, idle = self.sides[place], servers[1 - place].pid
+        before = read_cpu_seconds(idle)
         request = self._encode(side, unpack(side.row))
         found = self.clients.measure(
             servers[place], request, clients=clients, seconds=self.effort.seconds, fewest=_FEWEST * clients
         )
         for length, body in found["answers"]:
-            check_answer(side.served.uri, side.row, decode_answer(body, length), host=side.host)
+            check_answer(side.served.uri, due, decode_answer(body, length), host=side.host)
         return Turn(
             seconds=found["seconds"],
             latencies=tuple(found["latencies"]),
             answered=found["answered"],
             cpu_seconds=found["cpu_seconds"],
+            idle_cpu_seconds=read_cpu_seconds(idle) - before,
+            different=found["different"],
+            compared=len(found["answers"]),
         )
 
     def _encode(self, side: Side, feeds: Arrays) -> bytes:
         return encode_request(side.served.name, feeds, inputs=side.served.inputs, outputs=side.served.outputs)
 
-    def _measure_directly(self) -> list[list[int]]:
+    def _measure_directly(self, *, winner_first: bool) -> list[list[int]]:
         """Return the times of the calls of both without a server, in a process that has the packages of both."""
         folder = self.scratch / "direct"
         if not folder.exists():
@@ -250,25 +223,29 @@ class _Measuring:
             for side in self.sides:
                 write_runtime(side.served.artifact, folder / PACKAGES)
                 self._add_packages(side, folder)
+        sides = self.sides[::-1] if winner_first else self.sides
         job = {
-            "folders": [str(side.served.files.absolute()) for side in self.sides],
+            "folders": [str(side.served.files.absolute()) for side in sides],
             "threads": self.threads,
             "inputs": str(folder / "inputs.npz"),
             "seconds": self.effort.seconds / 2,
         }
         variables = {**list_variables(self.sides[0].folder), "PYTHONPATH": str(folder / PACKAGES)}
-        return measure_directly(self.environment.python, variables, job, folder / "job.json")
+        turns = measure_directly(self.environment.python, variables, job, folder / "job.json")
+        return sort_turns(turns, winner_first=winner_first)
 
     def summarize(self, launches: Sequence[_Launch], *, other_load: float | None) -> WireComparison:
         """Return the figures of all launches."""
         (source, winner), host = self.sides, read_host()
         source_direct, winner_direct, direct = summarize_direct([one.direct for one in launches])
         _, sizes = choose_row(winner.golden, winner.served.artifact)
+        turns = [turn for one in launches for cell in one.turns for pair in cell for turn in pair]
+        same = [name for name in source.golden.outputs if all(name in one.outputs for one in launches)]
         return WireComparison(
             winner=winner.served.uri,
             baseline=source.served.uri,
-            baseline_runs_in=_name_runtime(source),
-            winner_runs_in=_name_runtime(winner),
+            baseline_runs_in=source.runtime,
+            winner_runs_in=winner.runtime,
             protocol="http",
             sizes=sizes,
             request_bytes=len(self._encode(winner, unpack(winner.row))),
@@ -278,6 +255,11 @@ class _Measuring:
             cpu=host.cpu,
             cores=host.cores,
             other_load=other_load,
+            idle_cpu=sum(turn.idle_cpu_seconds for turn in turns) / sum(turn.seconds for turn in turns),
+            different=max(turn.different for turn in turns),
+            compared=max(turn.compared for turn in turns),
+            same_outputs=tuple(same),
+            other_outputs=tuple(name for name in source.golden.outputs if name not in same),
             rows=len(next(iter(unpack(winner.golden).values()))),
             direct_baseline_ms=source_direct.p50_ms,
             direct_winner_ms=winner_direct.p50_ms,
@@ -287,12 +269,3 @@ class _Measuring:
                 for place, count in enumerate(self.effort.clients)
             ),
         )
-
-
-def unpack(golden: Golden) -> dict[str, Any]:
-    """Return the inputs of golden rows as arrays."""
-    return {name: packed.unpack() for name, packed in golden.inputs.items()}
-
-
-def _name_runtime(side: Side) -> str:
-    return f"{side.served.artifact.runtime} ({side.served.artifact.format})"

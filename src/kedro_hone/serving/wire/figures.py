@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import percentiles, ratio_in_launch
 
 CONFIDENCE: Final = 0.95
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,21 +22,27 @@ class Turn:
     """What clients measured of one server in one turn.
 
     Attributes:
-        seconds: From the first request to the last answer that counts.
-        latencies: The times of the answers that count, in nanoseconds.
-        answered: All answers, also those after the end.
-        cpu_seconds: The server's CPU time for all answers.
+        seconds: From the first request to the end of the turn.
+        answered: The answers in these seconds.
+        latencies: The times of all requests, in nanoseconds, also of those in flight at the end.
+        cpu_seconds: The server's CPU time for all requests.
+        idle_cpu_seconds: The CPU time of the other server meanwhile.
+        different: How many different answers there were.
+        compared: How many of them were compared with the recorded one.
     """
 
     seconds: float
     latencies: tuple[int, ...]
     answered: int
     cpu_seconds: float
+    idle_cpu_seconds: float = 0.0
+    different: int = 1
+    compared: int = 1
 
     @property
     def seconds_each(self) -> float:
         """The time for each answer: the inverse of the throughput."""
-        return self.seconds / len(self.latencies)
+        return self.seconds / self.answered
 
     @property
     def median(self) -> float:
@@ -45,6 +52,17 @@ class Turn:
 
 Turns = tuple[Turn, Turn]
 """The two turns of a server in one launch."""
+
+
+def sort_turns(turns: Sequence[T], *, winner_first: bool) -> list[T]:
+    """Return four turns as baseline, winner, winner, baseline; neighbours stay neighbours.
+
+    Args:
+        turns: In the order in which they were taken.
+        winner_first: Whether that was winner, baseline, baseline, winner.
+    """
+    first, second, third, fourth = turns
+    return [second, first, fourth, third] if winner_first else [first, second, third, fourth]
 
 
 def summarize_cell(clients: int, launches: Sequence[tuple[Turns, Turns]]) -> WireCell:
@@ -82,14 +100,14 @@ def _summarize_side(clients: int, launches: Sequence[Turns]) -> WireSide:
     turns = [turn for pair in launches for turn in pair]
     return WireSide(
         throughput=interval_of_ratios(
-            [sum(len(one.latencies) for one in pair) / sum(one.seconds for one in pair) for pair in launches],
+            [sum(one.answered for one in pair) / sum(one.seconds for one in pair) for pair in launches],
             confidence=CONFIDENCE,
         ),
         median_ms=interval_of_ratios([one.p50_ms for one in each], confidence=CONFIDENCE),
         p90_ms=_find_interval([one.p90_ms for one in each]),
         p99_ms=_find_interval([one.p99_ms for one in each]),
         latency=percentiles(name, [time for times in together for time in times]),
-        cpu_ms=1e3 * sum(one.cpu_seconds for one in turns) / sum(one.answered for one in turns),
+        cpu_ms=1e3 * sum(one.cpu_seconds for one in turns) / sum(len(one.latencies) for one in turns),
     )
 
 

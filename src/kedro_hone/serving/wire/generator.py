@@ -10,9 +10,10 @@ the result of each. A job is JSON:
 - ``warm``: requests are sent for so many seconds before, which do not count;
 - ``pid``: the server's process, whose CPU time is read, with that of its children.
 
-The result has ``seconds``, ``latencies`` in nanoseconds, ``cpu_seconds`` with the number of requests ``answered`` in
-that time, and the different ``answers``: the length of the JSON part of each, and its body in base64. If an answer is
-not 200, the result is an ``error`` instead.
+The result has ``seconds`` with the number of requests ``answered`` in that time, ``latencies`` of all requests in
+nanoseconds, also of those in flight at the end, and ``cpu_seconds`` for all. ``different`` is the number of different
+answers, and ``answers`` are the first of them: the length of the JSON part of each, and its body in base64. If an
+answer is not 200, or does not come, the result is an ``error`` instead.
 """
 
 from __future__ import annotations
@@ -106,24 +107,29 @@ class Client:
 
 
 class Phase:
-    """What is counted while clients send requests, until enough were answered."""
+    """What is counted while clients send requests, until enough were answered.
+
+    The times of requests in flight at the end count as well: without them the slowest would be missing.
+    """
 
     def __init__(self, *, seconds: float, fewest: int) -> None:
         self._nanoseconds, self._fewest = int(seconds * 1e9), fewest
         self.latencies: list[int] = []
         self.answered, self.begun, self.ended = 0, time.perf_counter_ns(), 0
         self.answers: set[tuple[int, bytes]] = set()
+        self.hashes: set[int] = set()
 
     def note(self, client: Client, answer: tuple[int, bytes]) -> bool:
         """Count an answer; return whether its client sends the next request."""
         now = time.perf_counter_ns()
-        self.answered += 1
+        self.latencies.append(now - client.started)
+        self.hashes.add(hash(answer))
         if len(self.answers) < _LARGEST:
             self.answers.add(answer)
         if self.ended:  # the others are in flight still
             return False
-        self.latencies.append(now - client.started)
-        if now - self.begun >= self._nanoseconds and len(self.latencies) >= self._fewest:
+        self.answered += 1
+        if now - self.begun >= self._nanoseconds and self.answered >= self._fewest:
             self.ended = now
         return not self.ended
 
@@ -178,6 +184,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
         "latencies": phase.latencies,
         "answered": phase.answered,
         "cpu_seconds": used,
+        "different": len(phase.hashes),
         "answers": [[length, base64.b64encode(body).decode()] for length, body in sorted(phase.answers)],
     }
 

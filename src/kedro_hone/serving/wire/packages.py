@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from hone_runtime.contract.catalogue import find_installed
+from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.requirements import explain_unsatisfied
 from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.serving.environment import SERVER, choose_server
+from kedro_hone.serving.winner import ServedWinner
 
 STARTUP: Final = "sitecustomize.py"
 """Python imports a module of this name at its start."""
-_APPEND: Final = """\
+_START: Final = """\
 # After the server's own packages: only what it lacks comes from there.
 import sys
 
-sys.path.append({place!r})
 """
+
+
+def choose_environment(winner: ServedWinner) -> Toolchain:
+    """Return the environment in which `kedro-hone serve` serves a winner.
+
+    If none has its runtime, it is the smallest one, in which ``find_packages`` completes what it lacks.
+    """
+    with suppress(HoneError):
+        return choose_server([winner])
+    return SERVER
 
 
 def find_packages(artifact: Artifact, server: Environment, environments: EnvironmentStore) -> Path | None:
@@ -56,8 +69,14 @@ def find_packages(artifact: Artifact, server: Environment, environments: Environ
 
 
 def write_startup(folder: Path, place: Path) -> None:
-    """Let processes with a folder on their ``PYTHONPATH`` find packages in another folder as well, after their own."""
-    (folder / STARTUP).write_text(_APPEND.format(place=str(place)), encoding="utf-8")
+    """Let processes with a folder on their ``PYTHONPATH`` find packages in another folder as well, after their own.
+
+    A further folder comes after those of earlier calls.
+    """
+    path, line = folder / STARTUP, f"sys.path.append({str(place)!r})\n"
+    text = path.read_text(encoding="utf-8") if path.exists() else _START
+    if line not in text:
+        path.write_text(text + line, encoding="utf-8")
 
 
 def _explain(artifact: Artifact, why: str, *, hint: str) -> HoneError:

@@ -28,6 +28,7 @@ _TYPES: Final[Mapping[Datatype, str]] = MappingProxyType(
         "FP16": "<f2",
         "FP32": "<f4",
         "FP64": "<f8",
+        "BF16": "<f4",  # numpy lacks it
     }
 )
 
@@ -98,6 +99,8 @@ def decode_answer(body: bytes, length: int) -> dict[str, Array]:
 def _encode(array: Array, datatype: Datatype) -> bytes:
     if datatype == "BYTES":
         return b"".join(_frame(str(one).encode()) for one in array.ravel().tolist())
+    if datatype == "BF16":
+        return _round(np.ascontiguousarray(array, "<f4")).tobytes()
     return np.ascontiguousarray(array, _TYPES[datatype]).tobytes()
 
 
@@ -105,7 +108,16 @@ def _frame(content: bytes) -> bytes:
     return len(content).to_bytes(4, "little") + content
 
 
+def _round(array: Array) -> Array:
+    """Return the upper halves of numbers of 32 bits, rounded to the nearest even."""
+    bits = array.view("<u4")
+    rounded = bits + 0x7FFF + ((bits >> 16) & 1)
+    return (np.where(np.isnan(array), bits | 0x400000, rounded) >> 16).astype("<u2")
+
+
 def _decode(content: bytes, datatype: Datatype) -> Array:
+    if datatype == "BF16":
+        return (np.frombuffer(content, "<u2").astype("<u4") << 16).view("<f4")
     if datatype != "BYTES":
         return np.frombuffer(content, _TYPES[datatype])
     return np.array([one.decode() for one in _split(content)], np.str_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -36,29 +36,58 @@ def choose_row(golden: Golden, artifact: Artifact) -> tuple[Golden, dict[str, in
     return row, match_shapes(artifact.inputs, [row.inputs[spec.name].shape for spec in artifact.inputs])
 
 
-def keep_numbers(golden: Golden) -> Golden:
-    """Return golden rows without outputs that are whole numbers or text.
-
-    A source may have another class in a row than its winner: that is the winner's drop, which its gate has judged.
-    """
-    kept = {name: packed for name, packed in golden.outputs.items() if packed.dtype.startswith("float")}
-    return golden.model_copy(update={"outputs": kept, "parts": ()})
+def keep_outputs(golden: Golden, names: Iterable[str]) -> Golden:
+    """Return golden rows with some outputs only."""
+    return golden.model_copy(update={"outputs": {name: golden.outputs[name] for name in names}, "parts": ()})
 
 
-def check_rows(name: str, golden: Golden, call: Call, *, artifact: Artifact, host: Host | None) -> None:
-    """Compare the outputs for golden rows with those that were recorded.
+def check_rows(name: str, golden: Golden, call: Call, *, artifact: Artifact, host: Host) -> None:
+    """Compare a winner's outputs for golden rows with those that were recorded.
 
     Args:
         name: What is served, for the error.
         golden: The rows.
         call: A call of the server.
         artifact: What is served.
-        host: This machine; None for the source, whose outputs the winner's may differ from.
+        host: This machine.
 
     Raises:
         HoneError: ``winner-differs``.
     """
-    if difference := golden.find_difference(serve_fixed_rows(call, artifact), host=host):
+    _refuse_difference(name, golden.find_difference(serve_fixed_rows(call, artifact), host=host))
+
+
+def check_source(name: str, golden: Golden, call: Call, *, artifact: Artifact) -> tuple[str, ...]:
+    """Compare the outputs of a source for golden rows with those that were recorded of its winner.
+
+    Numbers must be within the tolerance of the winner. Labels and texts are compared exactly, but may differ: that is
+    the winner's drop, which its gate has judged.
+
+    Args:
+        name: What is served, for the error.
+        golden: The rows.
+        call: A call of the server.
+        artifact: What is served.
+
+    Returns:
+        The names of the outputs that are as recorded.
+
+    Raises:
+        HoneError: ``winner-differs``: numbers differ.
+    """
+    found = serve_fixed_rows(call, artifact)({key: packed.unpack() for key, packed in golden.inputs.items()})
+    numbers = [key for key, packed in golden.outputs.items() if packed.dtype.startswith("float")]
+    _refuse_difference(name, _find_difference(keep_outputs(golden, numbers), found))
+    others = [key for key in golden.outputs if key not in numbers]
+    return (*numbers, *(key for key in others if not _find_difference(keep_outputs(golden, [key]), found)))
+
+
+def _find_difference(golden: Golden, found: Arrays) -> str:
+    return golden.find_difference(lambda _: found, host=None)
+
+
+def _refuse_difference(name: str, difference: str) -> None:
+    if difference:
         raise HoneError(
             "winner-differs",
             f"{name} has other outputs through the wire than those that were recorded with the winner.",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from hone_runtime.text import clean_line
 from hone_runtime.values.measurement import BUSY, Interval
 from hone_runtime.values.wire import WireComparison, WireSide
 
+IDLE: Final = 0.01
+"""Cores of the waiting server from which they are worth a line."""
 _HEAD = ("clients", "", "per second", "median ms", "p90 ms", "p99 ms", "CPU ms")
 
 
@@ -24,7 +27,9 @@ def format_comparison(found: WireComparison) -> Iterator[str]:
     yield f"{found.launches} launches of both servers, turns of {found.seconds:g} s; intervals of 95 % over launches"
     if (found.other_load or 0.0) > BUSY:
         yield f"other processes used {100 * (found.other_load or 0.0):.0f} % of the cores meanwhile"
-    yield f"the golden rows ({found.rows}) through the wire: both as they should be"
+    if found.idle_cpu >= IDLE:
+        yield f"the server that waited used {found.idle_cpu:.2g} cores"
+    yield clean_line(f"{found.rows} golden rows through the wire: {found.checked}")
     yield ""
     rows = [_HEAD, *_list_rows(found)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD))]

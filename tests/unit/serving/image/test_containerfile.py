@@ -26,7 +26,7 @@ def write(folder: Path, lock: Path) -> None:
         base="registry.example.org/python:3.11",
         runtime={PurePosixPath("opt/hone/runtime/hone_runtime/__init__.py"): b""},
         model={PurePosixPath("opt/hone/model/x.onnx"): b"x", PurePosixPath("opt/hone/server.json"): b"{}"},
-        lock=lock,
+        locks=[lock],
         versions={"kserve": "0.21.0", "ruamel-yaml": "1.0"},
     )
 
@@ -50,6 +50,19 @@ def test_the_lock_has_the_hashes_of_what_is_needed(tmp_path: Path) -> None:
     chosen = (tmp_path / "context" / "requirements.lock").read_text()
     assert re.findall(r"^\S+==\S+", chosen, re.MULTILINE) == ["kserve==0.21.0", "ruamel.yaml==1.0"]
     assert re.findall("sha256:(..)", chosen) == ["aa", "bb", "cc"]
+
+
+def test_of_the_builds_of_a_package_the_installed_one_is_taken(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("lock", "cpu", "cuda")]
+    for place, text in zip(
+        places, (LOCK, *(f"torch=={one} --hash=sha256:ee\n" for one in ("2+cpu", "2"))), strict=True
+    ):
+        place.write_text(text)
+    folder, versions = tmp_path / "context", {"kserve": "0.21.0", "torch": "2+cpu"}
+    model = {PurePosixPath("opt/hone/model/x.onnx"): b"x"}
+    write_context(folder, base="b", runtime={}, model=model, locks=places, versions=versions)
+    chosen = (folder / "requirements.lock").read_text()
+    assert re.findall(r"^\S+==\S+", chosen, re.MULTILINE) == ["kserve==0.21.0", "torch==2+cpu"]
 
 
 def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:

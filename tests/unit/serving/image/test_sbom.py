@@ -36,7 +36,7 @@ def read_versions() -> dict[str, str]:
 
 def make(version: Path, evidence: bytes | None) -> bytes:
     with pull_winner(str(version), name="digits") as winner:
-        return make_sbom(winner, subject=SUBJECT, versions=read_versions(), lock=SERVER.lock, evidence=evidence)
+        return make_sbom(winner, subject=SUBJECT, versions=read_versions(), locks=[SERVER.lock], evidence=evidence)
 
 
 def validate(text: str, packages: Path) -> str:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.serving.wire.figures import Turn, summarize_cell, summarize_direct
+from kedro_hone.serving.wire.figures import Turn, sort_turns, summarize_cell, summarize_direct
 
 
 def make_turn(milliseconds: float, *, number: int = 700) -> Turn:
     times = tuple(round(milliseconds * 1e6) for _ in range(number))
-    return Turn(seconds=number * milliseconds / 1e3, latencies=times, answered=number + 1, cpu_seconds=number * 1e-3)
+    return Turn(seconds=number * milliseconds / 1e3, latencies=times, answered=number, cpu_seconds=number * 1e-3)
 
 
 def test_a_winner_that_takes_half_the_time_is_twice_as_fast() -> None:
@@ -28,12 +28,26 @@ def test_a_drift_within_a_launch_affects_both_alike() -> None:
     assert summarize_cell(1, drift).speedup.estimate == pytest.approx(2)
 
 
+def test_turns_are_sorted_whoever_was_first() -> None:
+    assert sort_turns(["s1", "w1", "w2", "s2"], winner_first=False) == ["s1", "w1", "w2", "s2"]
+    assert sort_turns(["w1", "s1", "s2", "w2"], winner_first=True) == ["s1", "w1", "w2", "s2"]
+
+
 @pytest.mark.parametrize(("number", "p90", "p99"), [(31, False, False), (32, True, False), (331, True, True)])
 def test_percentiles_need_enough_answers_in_each_launch(number: int, p90: bool, p99: bool) -> None:
     turns = (make_turn(1, number=number), make_turn(1, number=number))
     side = summarize_cell(1, [(turns, turns)] * 3).winner
     assert (side.p90_ms is not None, side.p99_ms is not None) == (p90, p99)
     assert side.latency.n == 6 * number
+
+
+def test_the_throughput_is_of_the_answers_within_the_turn_and_the_tail_of_all() -> None:
+    turn = Turn(seconds=1.0, latencies=(*[10_000_000] * 90, *[900_000_000] * 10), answered=90, cpu_seconds=1.0)
+    side = summarize_cell(10, [((turn, turn), (turn, turn))] * 2).winner
+    assert side.throughput.estimate == pytest.approx(90)
+    assert side.latency.p90_ms is not None
+    assert side.latency.p90_ms > 10
+    assert side.cpu_ms == pytest.approx(10)
 
 
 def test_one_launch_has_no_interval() -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from hone_runtime.errors import HoneError
+from hone_runtime.learner.download import Download
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.serving.wire.packages import find_packages, write_startup
+from kedro_hone.serving.winner import describe_winner
+from kedro_hone.serving.wire.packages import choose_environment, find_packages, write_startup
 
 
 def make(runtime: str) -> Artifact:
@@ -35,6 +37,15 @@ def test_another_runtime_comes_from_its_toolchain(tmp_path: Path) -> None:
     assert (found / "torch").is_dir()
 
 
+@pytest.mark.parametrize(
+    ("runtime", "server"), [("onnxruntime", "kserve"), ("pytorch", "kserve_torch"), ("iree", "kserve")]
+)
+def test_a_winner_is_measured_in_the_environment_that_serves_it(runtime: str, server: str, tmp_path: Path) -> None:
+    artifact = make(runtime)
+    download = Download(folder=tmp_path, files=tmp_path, artifact=artifact, version=None, name="one", vouched=True)
+    assert choose_environment(describe_winner(download, "one")).name == server
+
+
 @pytest.mark.parametrize(("runtime", "why"), [("tvm", "not built"), ("quirk", "not known")])
 def test_what_can_not_be_served_is_refused_with_what_would_help(runtime: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(HoneError, match="is not the source") as refused:
@@ -49,8 +60,13 @@ def test_other_packages_come_after_the_servers_own(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "both.py").write_text(f"place = {folder.name!r}")
     (more / "only.py").write_text("place = 'more'")
-    write_startup(own, more)
-    code = "import both, only, subprocess, sys; print(both.place, only.place)"
+    third = tmp_path / "third"
+    third.mkdir()
+    (third / "only.py").write_text("place = 'third'")
+    (third / "last.py").write_text("place = 'third'")
+    for place in (more, third, more):
+        write_startup(own, place)
+    code = "import both, last, only; print(both.place, only.place, last.place)"
     variables = {**os.environ, "PYTHONPATH": str(own)}
     run = subprocess.run([sys.executable, "-P", "-c", code], env=variables, capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["own", "more"]
+    assert run.stdout.split() == ["own", "more", "third"]

@@ -44,6 +44,21 @@ def test_an_answer_is_read_binary_and_as_json(datatype: Any, array: np.ndarray) 
         assert found.tolist() == array.tolist()
 
 
+def test_numbers_of_the_upper_sixteen_bits_are_rounded_to_the_nearest_even() -> None:
+    tensor = Tensor(name="y", datatype="BF16", shape=(-1,))
+    exact = np.float32([0.0, 1.0, -2.5, np.inf, np.nan])
+    between = np.float32([1 + 2**-8, 1 + 3 * 2**-8, np.frombuffer(b"\xff\xff\xff\x7f", "<f4")[0]])
+    array = np.concatenate([exact, between])
+    body = encode_request("net", {"y": array}, inputs=(tensor,), outputs=()).split(b"\r\n\r\n", 1)[1]
+    described = {"name": "y", "datatype": "BF16", "shape": [8]}
+    header = json.dumps({"outputs": [{**described, "parameters": {"binary_data_size": 16}}]}).encode()
+    found = decode_answer(header + body[-16:], len(header))["y"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.float32([*exact, 1, 1 + 4 * 2**-8, np.nan]))
+    plain = json.dumps({"outputs": [{**described, "data": [1.5] * 8}]}).encode()
+    assert decode_answer(plain, len(plain))["y"].tolist() == [1.5] * 8
+
+
 def test_bytes_that_belong_to_no_output_are_no_answer() -> None:
     header = b'{"outputs": []}'
     with pytest.raises(ValueError, match="16 bytes"):

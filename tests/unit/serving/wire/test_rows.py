@@ -9,7 +9,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.golden import Golden, make_golden
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from kedro_hone.serving.wire.rows import check_answer, check_rows, choose_row, keep_numbers
+from kedro_hone.serving.wire.rows import check_answer, check_rows, check_source, choose_row, keep_outputs
 
 ROWS = np.arange(24, dtype=np.float32).reshape(4, 6)
 
@@ -54,11 +54,24 @@ def test_a_source_may_differ_as_much_as_its_winner_did_and_in_its_labels() -> No
     def source(feeds: dict[str, Any]) -> dict[str, Any]:
         return {"y": feeds["x"] * 2.03, "label": feeds["x"].astype(np.int64).argmin(1)}
 
-    check_rows("source", keep_numbers(golden), source, artifact=artifact, host=None)
+    assert check_source("source", golden, source, artifact=artifact) == ("y",)
+    assert check_source("source", golden, run, artifact=artifact) == ("y", "label")
     with pytest.raises(HoneError):
         check_rows("winner", golden, source, artifact=artifact, host=read_host())
     with pytest.raises(HoneError):
-        check_rows("source", keep_numbers(golden), lambda _: run({"x": ROWS * 2}), artifact=artifact, host=None)
+        check_source("source", golden, lambda _: run({"x": ROWS * 2}), artifact=artifact)
+
+
+def test_labels_alone_are_compared_exactly() -> None:
+    artifact, golden = make(2)
+    labels = keep_outputs(golden, ["label"])
+
+    def other(feeds: dict[str, Any]) -> dict[str, Any]:
+        return {"label": feeds["x"].astype(np.int64).argmin(1)}
+
+    assert check_source("source", labels, run, artifact=artifact) == ("label",)
+    assert check_source("source", labels, other, artifact=artifact) == ()
+    assert check_source("source", labels, lambda feeds: {"y": feeds["x"]}, artifact=artifact) == ()
 
 
 def test_each_answer_under_load_is_compared() -> None:

@@ -25,5 +25,14 @@ def test_what_the_wire_costs_is_the_difference_at_one_client() -> None:
     assert made.model_copy(update={"cells": made.cells[1:]}).wire_ms is None
 
 
+def test_only_what_was_compared_is_claimed() -> None:
+    assert "Both answered the golden rows as recorded." in "\n".join(format_comparison(make_comparison()))
+    changed = make_comparison().model_copy(update={"other_outputs": ("label",), "different": 70, "compared": 64})
+    text = "\n".join(format_comparison(changed))
+    assert "Both" not in text
+    assert "Of the source's answers nothing can be compared: label" in text
+    assert "70 different answers, of which 64" in text
+
+
 def test_a_busy_machine_is_named() -> None:
     assert any("30 %" in line for line in format_comparison(make_comparison()))

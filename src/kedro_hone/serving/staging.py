@@ -23,7 +23,7 @@ def stage_artifact(
         artifact: A winner or a source.
         files: The folder of its files.
         folder: A folder to make, which must stay as long as it is served.
-        uri: What it is called in the comparison.
+        uri: What it is called, from which the server's name is made.
         golden: The file of the golden rows; None for a source.
         trusted: Whether the user trusts its author: code may be opened.
 

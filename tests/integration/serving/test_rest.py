@@ -138,6 +138,19 @@ def test_what_json_lacks_is_never_written_as_something_else(server) -> None:
     assert np.isnan(np.frombuffer(body[-8:], "<f4")).tolist() == [True, False]
 
 
+def test_each_output_is_written_as_it_was_requested(server) -> None:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": X[0]}
+    for wanted, parameters, binary in (
+        ([{"name": "y", "parameters": {"binary_data": False}}], {"binary_data_output": True}, False),
+        ([{"name": "y"}], {"binary_data_output": True}, True),
+        ([{"name": "y", "parameters": {"binary_data": True}}], {}, True),
+        ([], {"binary_data_output": False}, False),
+    ):
+        status, found = server.call(INFER, {"inputs": [tensor], "outputs": wanted, "parameters": parameters})
+        assert status == 200
+        assert isinstance(found, bytes) == binary, (wanted, parameters)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl_as_in_the_documentation(server) -> None:
     command = ["curl", "--silent", "--fail", f"http://127.0.0.1:{server.http_port}{INFER}", "--data", json.dumps(VALID)]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
+
+import kserve
+from kserve import InferRequest, InferResponse
 
 from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.contract.proof import EVIDENCE_FOLDER, GOLDEN
@@ -24,24 +28,36 @@ from kedro_hone.serving.server.checks import BATCH, choose_outputs, read_inputs
 from kedro_hone.serving.server.configuration import Limits, ModelConfiguration, TensorDescription
 from kedro_hone.serving.server.failures import RequestError
 from kedro_hone.serving.server.logs import log
+from kedro_hone.serving.server.messages import JSON_LENGTH, make_response, read_request
 from kedro_hone.serving.server.metrics import Metrics
-from kedro_hone.serving.server.requests import Request
-from kedro_hone.serving.server.tensors import Array, check_result, find_dtype
+from kedro_hone.serving.server.tensors import check_result, find_dtype
 from kedro_hone.serving.server.texts import TEXT_INPUT, Tokenizer
 from kedro_hone.serving.server.warmup import warm_up
 
-_LARGE = 1 << 18
+_LARGE: Final = 1 << 18
 """Bytes from which a request is read in a thread, so that other requests and probes are answered meanwhile."""
 
 
-class Model:
-    """A model that is ready to be called.
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A request that was read.
+
+    Attributes:
+        names: The requested outputs.
+        feeds: The arrays of the inputs.
+    """
+
+    request: InferRequest
+    names: list[str]
+    feeds: Arrays
+
+
+class Model(kserve.Model):  # type: ignore[misc]  # KServe has no types
+    """A model that is ready to be called: KServe calls ``preprocess``, ``predict`` and ``postprocess``.
 
     Attributes:
         configuration: Its value in the server's configuration.
         platform: The runtime and the format, for metadata.
-        inputs: The inputs of requests.
-        outputs: The outputs in answers.
 
     Args:
         configuration: Its value in the server's configuration.
@@ -53,11 +69,12 @@ class Model:
     def __init__(
         self, configuration: ModelConfiguration, learner: Learner, *, limits: Limits, metrics: Metrics
     ) -> None:
+        super().__init__(configuration.name)
+        self.ready = True
         self.configuration, self._learner, self._limits, self._metrics = configuration, learner, limits, metrics
         artifact = learner.artifact
         self.platform = f"{artifact.runtime}_{artifact.format}"
-        self.outputs = configuration.outputs
-        self.inputs: tuple[TensorDescription, ...] = (TEXT_INPUT,) if configuration.text else configuration.inputs
+        self._inputs: tuple[TensorDescription, ...] = (TEXT_INPUT,) if configuration.text else configuration.inputs
         self._tokenizer = Tokenizer(configuration.text, artifact) if configuration.text else None
         self._types = {one.name: one.datatype for one in configuration.outputs}
         threads = choose_threads(artifact, configuration.threads)
@@ -68,11 +85,6 @@ class Model:
         noted: Any = artifact.metadata.get("transformers") or {}
         self._sizes: dict[str, int] = {**(noted.get("limits") or {}), BATCH: limits.rows}
         self._pending = 0
-
-    @property
-    def name(self) -> str:
-        """The name in URLs."""
-        return self.configuration.name
 
     @property
     def pending(self) -> int:
@@ -98,36 +110,68 @@ class Model:
             self._pending -= 1
             gauge.set(self._pending)
 
-    async def infer(self, request: Request, *, size: int) -> dict[str, tuple[str, Array]]:
-        """Return the datatype and the array of each requested output, in order.
+    def get_input_types(self) -> list[dict[str, Any]]:
+        """Return the inputs of requests."""
+        return [one.model_dump(mode="json") for one in self._inputs]
+
+    def get_output_types(self) -> list[dict[str, Any]]:
+        """Return the outputs in answers."""
+        return [one.model_dump(mode="json") for one in self.configuration.outputs]
+
+    async def preprocess(self, payload: bytes | InferRequest, headers: Mapping[str, str] | None = None) -> Call:
+        """Return a request that is read and checked.
 
         Args:
-            request: The request.
-            size: Its number of bytes.
+            payload: The body of a request over HTTP, or the request of gRPC.
+            headers: The headers, with lower case.
 
         Raises:
-            RequestError: The request is invalid, or the model failed.
+            RequestError: It is invalid.
         """
-        names = choose_outputs(request.outputs, self._types)
+        length = (headers or {}).get(JSON_LENGTH)
+        size = len(payload) if isinstance(payload, bytes) else 8 * sum(len(one.data) for one in payload.inputs)
         if size < _LARGE and self._tokenizer is None:
-            feeds = self._read(request)
+            return self._read(payload, length)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, self._read, payload, length)
+
+    def _read(self, payload: bytes | InferRequest, length: str | None) -> Call:
+        request = read_request(payload, length, model=self.name) if isinstance(payload, bytes) else payload
+        names = choose_outputs([one.name for one in request.request_outputs or ()], self._types)
+        if self._tokenizer is not None:
+            feeds = self._tokenizer.read(request.inputs, most_rows=self._limits.rows)
         else:
-            feeds = await asyncio.get_running_loop().run_in_executor(self._reader, self._read, request)
+            feeds = read_inputs(
+                request.inputs,
+                described=self.configuration.inputs,
+                specs=self._learner.artifact.inputs,
+                limits=self._sizes,
+                finite=not request.from_grpc,
+            )
+        return Call(request=request, names=names, feeds=feeds)
+
+    async def predict(self, payload: Call, _: Any = None) -> tuple[Call, Arrays]:
+        """Return the outputs of the model.
+
+        Raises:
+            RequestError: It was not compiled for these sizes.
+        """
+        since, feeds = time.monotonic(), payload.feeds
         try:
-            outputs = await (self._batcher.run(feeds) if self._batcher else self._call(feeds, time.monotonic()))
+            return payload, await (self._batcher.run(feeds) if self._batcher else self._call(feeds, since))
         except HoneError as error:  # sizes that the model was not compiled for
             raise RequestError(f"{error.what} {error.why}") from error
-        return {name: (self._types[name], check_result(name, self._types[name], outputs[name])) for name in names}
 
-    def _read(self, request: Request) -> Arrays:
-        if self._tokenizer is not None:
-            return self._tokenizer.read(request.inputs, most_rows=self._limits.rows)
-        return read_inputs(
-            request.inputs,
-            described=self.inputs,
-            specs=self._learner.artifact.inputs,
-            limits=self._sizes,
-        )
+    async def postprocess(self, result: tuple[Call, Arrays], _: Any = None) -> InferResponse:
+        """Return the answer.
+
+        Raises:
+            RequestError: An output has another type than described, or JSON cannot express it.
+        """
+        call, outputs = result
+        results = {
+            name: (self._types[name], check_result(name, self._types[name], outputs[name])) for name in call.names
+        }
+        return make_response(call.request, version=self.configuration.version, results=results)
 
     async def _call(self, feeds: Arrays, since: float) -> Arrays:
         return await asyncio.get_running_loop().run_in_executor(self._caller, self._run, feeds, since)
@@ -191,7 +235,7 @@ def _check_types(configuration: ModelConfiguration) -> None:
     for one in sides:
         try:
             find_dtype(one.datatype)
-        except (KeyError, TypeError, ImportError) as error:
+        except KeyError as error:
             raise HoneError(
                 "serving-unsupported",
                 f"The tensor {one.name!r} of {configuration.name} cannot be served.",

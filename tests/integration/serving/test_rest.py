@@ -86,6 +86,7 @@ def test_a_request_needs_no_content_type_and_may_be_compressed(server) -> None:
         (body, {}),
         (body, {"content_type": "text/odd"}),
         (gzip.compress(body), {"content_encoding": "gzip"}),
+        (body, {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "x", "ce_type": "y"}),
     ):
         status, found = server.call(INFER, content, **headers)
         assert status == 200

@@ -162,10 +162,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--kill-every", type=float, default=10, help="seconds; 0 for never")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("more", nargs="*")
-    asked = parser.parse_args()
+    given = sys.argv[1:]
+    at = given.index("--") if "--" in given else len(given)
+    asked, more = parser.parse_args(given[:at]), given[at + 1 :]
     rows, counts = make_rows(asked.uri), Counts()
-    with serve(asked.uri, ["--workers", str(asked.workers), *asked.more]) as line:
+    with serve(asked.uri, ["--workers", str(asked.workers), *more]) as line:
         port, path = int(line["http"].rpartition(":")[2]), f"/v2/models/{line['models'][0]['name']}/infer"
         began = time.monotonic()
         until = began + asked.seconds

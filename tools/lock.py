@@ -25,7 +25,7 @@ from pathlib import Path
 
 from hone_runtime.contract.catalogue import find_installed, list_builtin
 from hone_runtime.contract.toolchain import Toolchain
-from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.environment import SERVERS
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
@@ -51,7 +51,7 @@ def main() -> None:
     version = run["torch"].split()[0]
     CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
     toolchains = [found for name in list_builtin() if (found := find_installed(name)) is not None]
-    for build, toolchain in itertools.product((CPU, CUDA), toolchains):
+    for build, toolchain in itertools.product((CPU, CUDA), [*toolchains, *SERVERS.values()]):
         if toolchain.with_torch:
             (toolchain.folder / build.name).write_text(build.read_text())
     known, below = dict(run), RUN
@@ -62,7 +62,8 @@ def main() -> None:
         known, below = known | added, lock
     for toolchain in (toolchain for toolchain in toolchains if toolchain.requirements.exists() and toolchain.lockable):
         lock_toolchain(toolchain, run, keep=keep)
-    lock_toolchain(SERVER, run, keep=keep)
+    for server in SERVERS.values():
+        lock_toolchain(server, run, keep=keep)
     for path in sorted(EXAMPLES.glob("*/requirements.in")):
         lock = path.with_suffix(".lock")
         write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))

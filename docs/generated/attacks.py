@@ -13,7 +13,7 @@ WHO = {
     "store": "who writes to the store or its cache",
     "recipe": "who writes the recipe, as a pull request does",
     "pull request": "who opens a pull request on which the action runs",
-    "network": "who can reach the service of kedro hone listen",
+    "network": "who can reach the service of kedro hone listen, or a server of kedro-hone serve",
     "worker": "a toolchain, or a model that took over its worker",
     "package index": "who publishes packages",
     "data": "who writes the data",

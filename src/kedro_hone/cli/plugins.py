@@ -26,7 +26,7 @@ from kedro_hone.cli.probes import WORKS, probe
 from kedro_hone.cli.toolchain_builds import build_all
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.environment import SERVERS
 
 
 @click.group(invoke_without_command=True)
@@ -50,9 +50,10 @@ def list_() -> None:
         environment = EnvironmentStore().ensure(toolchain, build=False)
         described = _describe_environment(environment) if isinstance(environment, Environment) else "none"
         rows.append((own, toolchain.licence.value, described, ", ".join(names)))
-    served = EnvironmentStore().ensure(SERVER, build=False)
-    described = _describe_environment(served) if isinstance(served, Environment) else "none"
-    rows.append((SERVER.name, SERVER.licence.value, described, "none: `kedro-hone serve` runs in it"))
+    for server in SERVERS.values():
+        environment = EnvironmentStore().ensure(server, build=False)
+        described = _describe_environment(environment) if isinstance(environment, Environment) else "none"
+        rows.append((server.name, server.licence.value, described, "none: `kedro-hone serve` runs in it"))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
     if any(described == "none" for _, _, described, _ in rows):
         click.echo("none: `kedro-hone toolchains test NAME` prints the reason, and what to do")
@@ -69,7 +70,7 @@ def list_() -> None:
 def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default, and tell how large each is.
 
-    The environment of `kedro-hone serve` is built by its name, kserve.
+    The environments of `kedro-hone serve` are built by their names, kserve and kserve_torch.
     """
     known = read_catalogue()
     chosen = [_find(known, name) for name in names or known.toolchains]
@@ -126,7 +127,7 @@ def test(names: tuple[str, ...], *, python: Path | None) -> None:
 )
 def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
-    known = [*read_catalogue().toolchains.values(), SERVER]
+    known = [*read_catalogue().toolchains.values(), *SERVERS.values()]
     for environment, size in EnvironmentStore().collect(known, days=days):
         click.echo(f"removed {environment.toolchain} ({size / 2**20:.0f} MiB)")
 
@@ -174,12 +175,12 @@ def print_table(
 
 
 def _find(catalogue: Catalogue, name: str) -> Toolchain:
-    """Return a toolchain by its name, also the server's, which makes no winners.
+    """Return a toolchain by its name, also a server's, which makes no winners.
 
     Raises:
         HoneError: ``toolchain-unknown``.
     """
-    return SERVER if name == SERVER.name else catalogue.find_toolchain(name)
+    return SERVERS.get(name) or catalogue.find_toolchain(name)
 
 
 def find_missing(catalogue: Catalogue, toolchain: Toolchain) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +15,8 @@ from hone_runtime.errors import HoneError
 from hone_runtime.signing.policy import Policy
 from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.serving.environment import SERVER
-from kedro_hone.serving.launch import check_environment, describe_model, run_server, write_files
+from kedro_hone.serving.environment import choose_server
+from kedro_hone.serving.launch import describe_model, run_server, write_files
 from kedro_hone.serving.server.configuration import Batching, Configuration, Limits, ModelConfiguration
 from kedro_hone.serving.server.ports import reserve_ports
 from kedro_hone.serving.tokens import find_text_input
@@ -86,16 +87,29 @@ def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> N
         pass  # before anything is downloaded or built
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-serve-")))
+        trusted = options["trust"] == "native"
         winners = [
-            stack.enter_context(pull_winner(uri, name=name, verify=policy, trusted=options["trust"] == "native"))
+            stack.enter_context(_pull(uri, name, policy, trusted=trusted))
             for uri, name in zip(uris, names or [None] * len(uris), strict=True)
         ]
         configuration = _configure(winners, options)
-        environment = build_one(EnvironmentStore(), SERVER)
-        for winner in winners:
-            check_environment(winner, environment)
+        environment = build_one(EnvironmentStore(), choose_server(winners))
         code = run_server(write_files(configuration, winners, folder), environment)
     sys.exit(code)
+
+
+@contextmanager
+def _pull(uri: str, name: str | None, policy: Policy | None, *, trusted: bool) -> Iterator[ServedWinner]:
+    """Download a winner; an untrusted one is refused with the options of this command."""
+    with ExitStack() as stack:
+        try:
+            winner = stack.enter_context(pull_winner(uri, name=name, verify=policy, trusted=trusted))
+        except HoneError as error:
+            if error.slug != "native-not-trusted":
+                raise
+            hint = "Check its signature with --key, or trust whoever can write to the registry: --trust native."
+            raise HoneError(error.slug, error.what, why=error.why, hint=hint) from error
+        yield winner
 
 
 def _read_policy(options: dict[str, Any]) -> Policy | None:

@@ -12,13 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from hone_runtime.contract.catalogue import find_installed
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from hone_runtime.contract.toolchain import UNTRACKED
 from hone_runtime.errors import ExitCode, HoneError
 from hone_runtime.values.regular import read_regular
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.environments.requirements import explain_unsatisfied
 from kedro_hone.serving.runtime_files import write_runtime
 from kedro_hone.serving.server.configuration import (
     Batching,
@@ -87,24 +85,6 @@ def read_shapes(folder: Path) -> tuple[dict[str, int], ...]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
     return tuple(one for one in found if one and all(type(size) is int and size > 0 for size in one.values()))
-
-
-def check_environment(winner: ServedWinner, environment: Environment) -> None:
-    """Check that an environment has the runtime of a winner.
-
-    Raises:
-        HoneError: ``serving-unsupported``.
-    """
-    toolchain = find_installed(str(winner.artifact.runtime))
-    needs = toolchain.runtime_requirements if toolchain else ()
-    lacking = explain_unsatisfied(needs, environment.versions) if needs else "its packages are not known"
-    if lacking is not None:
-        raise HoneError(
-            "serving-unsupported",
-            f"The server's environment cannot run {winner.name}.",
-            why=f"Its runtime is {winner.artifact.runtime}: {lacking}.",
-            hint="Choose another candidate of the run, `kedro-hone choose CANDIDATE`; or call it by kedro_hone.load.",
-        )
 
 
 def write_files(configuration: Configuration, winners: Sequence[ServedWinner], folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,13 +12,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import send, wait_until
+from installations import find_environments
 from winners import compute_linear, write_linear
+
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.serving.environment import SERVER
+from kedro_hone.serving.launch import MODULE, describe_model, write_files
+from kedro_hone.serving.server.configuration import Configuration
+from kedro_hone.serving.winner import pull_winner
 
 pytestmark = pytest.mark.toolchain
 
@@ -102,6 +110,15 @@ def test_a_signal_makes_it_not_ready_first_and_every_accepted_request_is_answere
     assert "stopping" in running.log.read_text()
 
 
+def test_a_request_over_grpc_is_answered_after_a_signal(serve, models, triton_client) -> None:
+    with serve(models / "slow") as running:
+        script = Path(__file__).parent / "grpc_slow.py"
+        with subprocess.Popen([sys.executable, script, running.line["grpc"]], env=triton_client) as client:
+            wait_until(lambda: b'hone_pending_requests{model="slow"} 1.0' in running.call("/metrics")[1])
+            assert running.stop() == 0
+            assert client.wait(60) == 0
+
+
 def wait_for_status(connection, status: int):
     due = time.monotonic() + 30
     while (found := send(connection, "/v2/health/ready"))[0] != status:
@@ -161,6 +178,7 @@ def test_a_killed_process_costs_its_own_requests_only(serve, models) -> None:
         assert not [name for name in answers if name.isdigit()], (
             "a client sees a closed connection, and no other answer"
         )
+        wait_until(lambda: b'hone_pending_requests{model="linear"} 0.0' in running.call("/metrics")[1])
         text = running.call("/metrics")[1].decode()
     assert running.log.read_text().count("ended with -9") == 2
     total = [line for line in text.splitlines() if line.startswith("hone_requests_total") and '"linear"' in line]
@@ -169,6 +187,11 @@ def test_a_killed_process_costs_its_own_requests_only(serve, models) -> None:
     )
 
 
+@pytest.mark.attack(
+    what="reading secrets of the user in the variables of a server, through a hole in its libraries",
+    who="network",
+    stopped_by="the server gets the variables for paths and language only",
+)
 def test_nothing_of_this_process_is_in_the_servers_variables(serve, models) -> None:
     with serve(models / "linear") as running:
         for process in (running.line["pid"], *running.list_workers()):
@@ -177,6 +200,11 @@ def test_nothing_of_this_process_is_in_the_servers_variables(serve, models) -> N
             assert b"ORT_DISABLE_TELEMETRY=1" in variables
 
 
+@pytest.mark.attack(
+    what="calling a served model from another machine",
+    who="network",
+    stopped_by="it listens on the loopback address, unless the user names another one",
+)
 def test_it_listens_on_this_machine_only(serve, models) -> None:
     with serve(models / "linear") as running:
         ports = {running.http_port, int(running.line["grpc"].rpartition(":")[2])}
@@ -193,6 +221,11 @@ def test_a_port_in_use_is_an_error_before_anything_is_downloaded(models) -> None
     assert "kedro-hone explain port-in-use" in done.stderr
 
 
+@pytest.mark.attack(
+    what="a second server of the same user that gets a part of the first one's requests",
+    who="network",
+    stopped_by="ports are bound exclusively before processes share them",
+)
 def test_two_servers_do_not_share_a_port(serve, models) -> None:
     with serve(models / "linear") as running:
         done = run_serve(models / "linear", "--http-port", str(running.http_port))
@@ -242,3 +275,25 @@ def test_a_full_queue_is_refused_and_the_next_request_is_answered(serve, models)
             one.join(120)
         assert set(answers) == {200, 429}
         assert running.call("/v2/models/slow/infer", VALID)[0] == 200
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_one_process_with_given_ports_writes_nothing(server_environment, models, tmp_path) -> None:
+    """As in a container with a read-only file system, which has no other command than the server's own."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = [other.getsockname()[1] for other in (one, two)]
+    with ExitStack() as stack:
+        winner = stack.enter_context(pull_winner(str(models / "linear")))
+        configuration = Configuration(models=(describe_model(winner),), http_port=ports[0], grpc_port=ports[1])
+        path = write_files(configuration, [winner], tmp_path)
+        built = find_environments().ensure(SERVER)
+        assert isinstance(built, Environment)
+        command = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--clearenv"]
+        command += ["--die-with-parent", "--setenv", "PYTHONPATH", str(tmp_path / "packages")]
+        command += ["--setenv", "ORT_DISABLE_TELEMETRY", "1", built.python, "-P", "-m", MODULE, str(path)]
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"Serving linear (version 1)")
+        connection = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", ports[0], timeout=60)))
+        assert send(connection, INFER, VALID)[0] == 200
+        process.kill()

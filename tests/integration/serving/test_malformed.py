@@ -108,6 +108,11 @@ REQUESTS = {
 }
 
 
+@pytest.mark.attack(
+    what="a request that fills the memory, is never read to its end, or ends the connection of others",
+    who="network",
+    stopped_by="limits of bytes, also after decompression, and of rows; every error has an answer",
+)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_the_protocols_error_and_the_connection_stays_open(server, name: str) -> None:
     body, headers, status = REQUESTS[name]

@@ -169,3 +169,25 @@ def write_slow(folder: Path) -> Path:
         weights={"raw": np.full((1400, 1400), 1e-4, np.float32), "zero": np.zeros((), np.float32)},
         rows={"x": np.ones((1, 4), np.float32)},
     )
+
+
+def write_torchscript(folder: Path) -> Path:
+    """Write a winner of PyTorch, which is code: y = tanh of a linear layer of x, from (batch, 4) to (batch, 3)."""
+    import torch
+
+    sealed = folder / "artifact"
+    sealed.mkdir(parents=True)
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3, bias=False), torch.nn.Tanh()).eval()
+    network[0].weight.data = torch.from_numpy(make_weights().T.copy())
+    torch.jit.save(torch.jit.trace(network, torch.zeros(2, 4)), sealed / "model.ts")
+    artifact = Artifact(
+        format="torchscript",
+        digest="",
+        inputs=(spec("x", "float32", "batch", 4),),
+        outputs=(spec("y", "float32", "batch", 3),),
+        runtime="pytorch",
+        metadata={"threads": 1, "interface": "pytorch"},
+    )
+    artifact = artifact.model_copy(update={"digest": Manifest.measure(sealed, artifact.manifest()).digest})
+    write_manifest(sealed, artifact)
+    return folder

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,9 @@ from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
 from kedro_hone.cli import plugins
 from kedro_hone.cli.toolchain_builds import build_all
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.serving.environment import SERVER
 
 TRACE = 'File "x.py", line 1\n  rows[/name] = [bold]\nKeyError: "cannot open [/usr/lib/libx.so]"'
 
@@ -102,3 +107,23 @@ def test_the_list_fits_a_narrow_terminal_and_cuts_no_name(tmp_path, monkeypatch)
     assert "int8-accuracy-control" in table
     assert re.search(r"│ tvm +│ open +│ none +│ cpu +│", table)
     assert "`kedro-hone toolchains test NAME` prints the reason" in after
+
+
+def test_the_servers_environment_is_listed_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    store = EnvironmentStore()
+    python = store.locate(SERVER) / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    key = store.locate(SERVER).name
+    made = Environment(toolchain="kserve", key=key, python=str(python), own=True, lock_digest="sha256:0", versions={})
+    record = store.locate(SERVER) / "record.json"
+    record.write_text(made.model_dump_json())
+    old = time.time() - 5 * 86_400
+    os.utime(record, (old, old))
+
+    assert CliRunner().invoke(plugins.toolchains, ["gc"]).stdout == ""
+    assert record.exists()
+    said = CliRunner().invoke(plugins.toolchains, ["test", "kserve"]).stdout
+    assert said.split() == ["kserve", "its", "own,", "built"]
+    assert "kserve" in CliRunner().invoke(plugins.toolchains, ["list"]).stdout

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from hone_runtime.errors import ExitCode, HoneError
-from kedro_hone.serving.server.configuration import read_configuration
 from kedro_hone.serving.server.logs import configure_logs
 from kedro_hone.serving.server.parents import WITH_PARENT, end_with_parent
 from kedro_hone.serving.server.supervisor import supervise
@@ -24,7 +23,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) > 1:
         end_with_parent()
     try:
-        return supervise(read_configuration(Path(arguments[0])))
+        return supervise(Path(arguments[0]))
     except (HoneError, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return ExitCode.INPUT

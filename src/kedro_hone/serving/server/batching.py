@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from hone_runtime.values.artifact import Artifact
 from kedro_hone.serving.server.checks import BATCH
 from kedro_hone.serving.server.configuration import Batching
 
+_COMPARED: Final = 16
+"""The number of rows that are compared before a server is ready."""
 Call = Callable[[Arrays, float], Awaitable[Arrays]]
 """Calls a model in its thread; the number is the time at which its first request came."""
 
@@ -143,7 +145,7 @@ def check_batching(name: str, artifact: Artifact, run: Run, *, golden: Golden | 
         name: The model's name.
         artifact: The artifact.
         run: Its call.
-        golden: Its golden rows; they are repeated until a call has ``rows``.
+        golden: Its golden rows.
         rows: The largest number of rows of a joined call.
 
     Raises:
@@ -151,18 +153,37 @@ def check_batching(name: str, artifact: Artifact, run: Run, *, golden: Golden | 
     """
     if odd := [one.name for one in (*artifact.inputs, *artifact.outputs) if one.shape[:1] != (BATCH,)]:
         raise _explain(name, f"The first axis of {odd[0]} is not a dynamic number of rows.")
-    if golden is None or (count := len(next(iter(golden.inputs.values())).unpack())) < 2:
-        raise _explain(name, "It has fewer than two golden rows, so that its rows cannot be compared.")
-    feeds = {key: packed.unpack() for key, packed in golden.inputs.items()}
-    order = np.arange(rows) % count
-    joined = run({key: array[order] for key, array in feeds.items()})
-    host = read_host()
-    for at in range(min(count, rows)):
+    if golden is None:
+        raise _explain(name, "It has no golden rows with which joined calls could be compared.")
+    feeds = vary_rows({key: packed.unpack() for key, packed in golden.inputs.items()}, rows)
+    if all((array == array[:1]).all() for array in feeds.values()):
+        raise _explain(name, "All its golden rows are equal, so that joined calls cannot be compared.")
+    joined, host = run(feeds), read_host()
+    for at in np.unique(np.linspace(0, rows - 1, _COMPARED, dtype=int)):
         single = run({key: array[at : at + 1] for key, array in feeds.items()})
-        for place in np.flatnonzero(order == at)[[0, -1]]:
-            same = {key: array[place : place + 1] for key, array in joined.items()}
-            if said := golden.find_result_difference(single, same, host=host):
-                raise _explain(name, f"For the golden row {at} among {rows} rows {said}.")
+        same = {key: array[at : at + 1] for key, array in joined.items()}
+        if said := golden.find_result_difference(single, same, host=host):
+            raise _explain(name, f"For the row {at} of {rows} rows {said}.")
+
+
+def vary_rows(feeds: Arrays, rows: int) -> Arrays:
+    """Return as many rows as requested: the given ones, then variations of these.
+
+    The values of a row are moved along its last axis, so that token ids and classes remain valid; a single number is
+    made larger.
+    """
+    return {name: _vary(array, rows) for name, array in feeds.items()}
+
+
+def _vary(array: np.ndarray[Any, Any], rows: int) -> np.ndarray[Any, Any]:
+    made = []
+    for at in range(rows):
+        turn, row = at // len(array), array[at % len(array)]
+        if row.ndim and row.shape[-1] > 1:
+            made.append(np.roll(row, turn, axis=-1))
+        else:
+            made.append((row * (1 + turn / rows)).astype(row.dtype) if row.dtype.kind == "f" else row)
+    return np.stack(made)
 
 
 def _explain(name: str, why: str) -> HoneError:

@@ -40,11 +40,12 @@ class Metrics:
 
     def write(self) -> bytes:
         """Return the metrics of all processes, in Prometheus's text format."""
-        if FOLDER not in os.environ:
-            return generate_latest(REGISTRY)
-        joined = CollectorRegistry()
-        MultiProcessCollector(joined)
-        return generate_latest(joined)
+        registry = REGISTRY
+        if FOLDER in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)
+        text: bytes = generate_latest(registry)
+        return text
 
 
 def make_metrics() -> Metrics:

@@ -20,17 +20,19 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from hone_runtime.errors import ExitCode
-from kedro_hone.serving.server.configuration import Configuration
+from kedro_hone.serving.server.configuration import Configuration, read_configuration
 from kedro_hone.serving.server.logs import log
 from kedro_hone.serving.server.ports import format_address, reserve_ports
 
 WORKER: Final = "kedro_hone.serving.server.worker"
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+_QUIET: Final = {"GRPC_VERBOSITY": "NONE"}
+"""gRPC's own log has a line for each strange request."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _DELAYS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 """How long the restart of a process waits, in seconds, after each failure in a row."""
-_HEALTHY_SECONDS: Final = 30.0
-"""A process that served so long did not fail in a row."""
+_HEALTHY_SECONDS: Final = 5.0
+"""A process that served so long was not at fault: it is replaced at once."""
 _MARGIN_SECONDS: Final = 5.0
 """How long a process may take to end beyond the grace, before it is killed."""
 
@@ -41,7 +43,7 @@ class _Worker:
 
     Attributes:
         pipe: The end of a pipe that becomes readable when the process is ready; -1 when it was read.
-        since: When it was started; the clock does not go back.
+        since: When it became ready, by a clock that does not go back.
     """
 
     process: subprocess.Popen[bytes]
@@ -59,12 +61,14 @@ class Supervisor:
         count: How many are kept running.
         grace: How long they may take to stop, in seconds.
         announce: Called once, when all are ready for the first time.
+        forget: Called with the number of each process that has ended.
     """
 
     start: Callable[[int], subprocess.Popen[bytes]]
     count: int
     grace: float
     announce: Callable[[], None]
+    forget: Callable[[int], None] = lambda _: None
     _workers: list[_Worker] = field(default_factory=list)
     _due: list[float] = field(default_factory=list)
     _failures: int = 0
@@ -127,7 +131,7 @@ class Supervisor:
                 one.process.kill()
 
     def _note_ready(self, one: _Worker) -> None:
-        one.ready = bool(os.read(one.pipe, 1))
+        one.ready, one.since = bool(os.read(one.pipe, 1)), time.monotonic()
         os.close(one.pipe)
         one.pipe = -1
         if self._announced and one.ready:
@@ -144,6 +148,7 @@ class Supervisor:
         """Remove the processes that have ended, and plan their restart; return the exit code if the server ends."""
         for one in [one for one in self._workers if one.process.poll() is not None]:
             self._workers.remove(one)
+            self.forget(one.process.pid)
             if one.pipe >= 0:
                 os.close(one.pipe)
             code = one.process.returncode
@@ -174,32 +179,45 @@ class Supervisor:
                 one.process.wait()
 
 
-def supervise(configuration: Configuration) -> int:
+def supervise(path: Path) -> int:
     """Run a server until a signal comes, and return its exit code.
 
+    With one process and given ports nothing is written, so that it runs where every file is read-only.
+
+    Args:
+        path: The configuration.
+
     Raises:
+        OSError, ValueError: The configuration cannot be read.
         HoneError: ``port-in-use``.
     """
+    configuration, variables = read_configuration(path), {**_QUIET, **os.environ}
     with ExitStack() as stack:
         ports = stack.enter_context(reserve_ports(configuration.host, configuration.http_port, configuration.grpc_port))
         chosen = configuration.model_copy(update={"http_port": ports[0], "grpc_port": ports[1]})
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-server-")))
-        file = folder / "configuration.json"
-        file.write_text(chosen.model_dump_json())
-        variables = {"GRPC_VERBOSITY": "NONE", **os.environ}  # its own log has a line for each strange request
-        if chosen.workers > 1:
-            (folder / "metrics").mkdir()
-            variables[METRICS_FOLDER] = str(folder / "metrics")
+        file, metrics = path, None
+        if chosen != configuration or chosen.workers > 1:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-server-")))
+            file, metrics = folder / "configuration.json", folder / "metrics"
+            file.write_text(chosen.model_dump_json())
+            metrics.mkdir()
+        if metrics and chosen.workers > 1:
+            variables[METRICS_FOLDER] = str(metrics)
 
         def start(descriptor: int) -> subprocess.Popen[bytes]:
             command = [sys.executable, "-P", "-m", WORKER, str(file), str(descriptor)]
             return subprocess.Popen(command, pass_fds=[descriptor], env=variables, stdin=subprocess.DEVNULL)
+
+        def forget(process: int) -> None:
+            for gauge in metrics.glob(f"gauge_live*_{process}.db") if metrics else ():  # what it had not answered
+                gauge.unlink()
 
         supervisor = Supervisor(
             start=start,
             count=chosen.workers,
             grace=chosen.limits.grace_seconds,
             announce=lambda: print_start(chosen),
+            forget=forget,
         )
         return supervisor.run(stack.enter_context(_catch_signals()))
 

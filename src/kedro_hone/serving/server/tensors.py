@@ -102,7 +102,7 @@ def decode_values(name: str, datatype: str, values: Sequence[Any], *, shape: Seq
     if datatype == "FP16":
         raise RequestError(f"{name} is {datatype}, which is sent as binary data only")
     dtype = find_dtype(datatype)
-    allowed = {"b": {bool}, "f": {int, float}}.get(dtype.kind, {int})
+    allowed: set[type] = {bool} if dtype.kind == "b" else {int, float} if dtype.kind == "f" else {int}
     if odd := set(map(type, flat)) - allowed:
         names = ", ".join(sorted(one.__name__ for one in odd))
         raise RequestError(f"{name} is {datatype}, and its data contains values of the type {names}")

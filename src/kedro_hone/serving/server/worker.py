@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,25 @@ class _Http(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the handlers as they are."""
         yield
+
+    async def close_port(self, listener: socket.socket) -> None:
+        """Stop listening. Connections that the kernel has made by then are served, too: closing would reset them."""
+        loop, made = asyncio.get_running_loop(), list[socket.socket]()
+        with listener.dup() as last:
+            for one in self.servers:
+                one.close()
+            with contextlib.suppress(OSError):  # none is left
+                while True:
+                    made.append(last.accept()[0])
+        for connection in made:
+            connection.setblocking(False)  # noqa: FBT003 - the standard library's own argument
+            await loop.connect_accepted_socket(self._make_protocol, connection)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
 
 
 def main() -> None:
@@ -106,8 +126,7 @@ async def serve(configuration: Configuration, server: Server, *, ready: int) -> 
         await asyncio.wait([serving, loop.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.accepting = False
         await asyncio.sleep(min(SETTLE_SECONDS, grace / 2))
-        for one in http.servers:
-            one.close()
+        await http.close_port(listener)
         # The clients of the last connections send their requests, which would be closed as unused ones.
         await asyncio.sleep(min(_LAST_SECONDS, grace / 4))
         http.should_exit = True

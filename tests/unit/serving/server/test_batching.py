@@ -9,7 +9,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.golden import make_golden
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from kedro_hone.serving.server.batching import Batcher, check_batching
+from kedro_hone.serving.server.batching import Batcher, check_batching, vary_rows
 from kedro_hone.serving.server.configuration import Batching
 
 X, Y = (TensorSpec(name=name, dtype="float32", shape=("batch", 2)) for name in "xy")
@@ -101,15 +101,32 @@ def test_an_output_with_other_rows_is_an_error() -> None:
     assert isinstance(results[0], ValueError)
 
 
-def test_independent_rows_may_be_joined() -> None:
-    check_batching("m", ARTIFACT, double, golden=make_rows(double), rows=16)
+@pytest.mark.parametrize("count", [1, 4, 40])
+def test_independent_rows_may_be_joined(count: int) -> None:
+    check_batching("m", ARTIFACT, double, golden=make_rows(double, count), rows=16)
+
+
+def test_few_rows_are_varied_without_new_values_of_whole_numbers() -> None:
+    feeds = {"ids": np.array([[1, 2, 3]]), "age": np.array([[40.0]]), "word": np.array([["a"]])}
+    found = vary_rows(feeds, 4)
+    assert found["ids"].tolist() == [[1, 2, 3], [3, 1, 2], [2, 3, 1], [1, 2, 3]]
+    assert found["age"].ravel().tolist() == [40, 50, 60, 70]
+    assert found["word"].ravel().tolist() == ["a"] * 4
+
+
+def test_rows_that_cannot_be_told_apart_are_refused() -> None:
+    zeros = {"x": np.zeros((1, 2), np.float32)}
+    golden = make_golden(zeros, double(zeros), rows=1, largest_error=0, source=ARTIFACT, host=read_host())
+    with pytest.raises(HoneError, match="golden rows are equal"):
+        check_batching("m", ARTIFACT, double, golden=golden, rows=16)
 
 
 @pytest.mark.parametrize(
     ("artifact", "run", "count", "why"),
     [
-        (ARTIFACT, centre, 4, "among 16 rows its output y differs"),
-        (ARTIFACT, double, 1, "fewer than two golden rows"),
+        (ARTIFACT, centre, 4, "of 16 rows its output y differs"),
+        (ARTIFACT, centre, 1, "of 16 rows its output y differs"),
+        (ARTIFACT, double, 0, "no golden rows"),
         (
             ARTIFACT.model_copy(update={"inputs": (X.model_copy(update={"shape": (4, 2)}),)}),
             double,

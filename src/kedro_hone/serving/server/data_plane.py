@@ -10,13 +10,13 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import orjson
-from kserve.errors import InferenceError, InvalidInput, ModelNotFound, ModelNotReady, ServerNotReady
+from kserve.errors import InferenceError, InvalidInput, ModelNotReady, ServerNotReady
 from kserve.model_repository import ModelRepository
 from kserve.protocol.dataplane import DataPlane
 
 from hone_runtime.contract.plugins import describe_exception
 from kedro_hone.serving.server.configuration import Limits
-from kedro_hone.serving.server.failures import RequestError
+from kedro_hone.serving.server.failures import RequestError, RunError
 from kedro_hone.serving.server.logs import log
 from kedro_hone.serving.server.messages import JSON_LENGTH
 from kedro_hone.serving.server.metrics import Metrics
@@ -106,17 +106,15 @@ def explain_error(error: Exception, *, name: str) -> RequestError:
         error: What was raised.
         name: The request's id; empty if it has none.
     """
-    if isinstance(error, InvalidInput | InferenceError):
-        return RequestError(str(error))
-    if isinstance(error, ModelNotFound):
-        return RequestError(str(error), HTTPStatus.NOT_FOUND)
-    if isinstance(error, ModelNotReady | ServerNotReady):
-        return RequestError("the server is stopping", HTTPStatus.SERVICE_UNAVAILABLE)
     if isinstance(error, RequestError):
         if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:
             log(f"request {name or '-'}: {error.message}", error=error)
         return error
-    shown = name or uuid.uuid4().hex[:12]
-    log(f"request {shown}: {describe_exception(error)}", error=error)
+    if isinstance(error, InvalidInput | InferenceError):  # of KServe's functions: a value that JSON lacks, two contents
+        return RequestError(error.reason)
+    if isinstance(error, ServerNotReady | ModelNotReady):
+        return RequestError("the server is stopping", HTTPStatus.SERVICE_UNAVAILABLE)
+    shown = (error.name if isinstance(error, RunError) else "") or name or uuid.uuid4().hex[:12]
+    log(f"request {shown}: {describe_exception(error.__cause__ or error)}", error=error)
     text = f"the request failed; the server's log has the reason under {shown!r:.130}"
     return RequestError(text, HTTPStatus.INTERNAL_SERVER_ERROR)

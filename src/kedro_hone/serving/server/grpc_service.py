@@ -8,11 +8,13 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from kserve import InferRequest
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 from kserve.protocol.grpc.servicer import InferenceServicer
 
 from kedro_hone.serving.server.data_plane import Server, explain_error
 from kedro_hone.serving.server.failures import CODES, RequestError
+from kedro_hone.serving.server.messages import SIZE
 
 
 def make_grpc_server(server: Server, *, address: str) -> grpc.aio.Server:
@@ -70,12 +72,16 @@ class Service(InferenceServicer):  # type: ignore[misc]  # KServe has no types
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this server unloads no models")
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Return the outputs of a model."""
+        """Return the outputs of a model, by the steps of KServe's method, which leaves out the size of the request."""
         since, code = time.monotonic(), grpc.StatusCode.CANCELLED
         try:
             try:
                 with self._server.find_model(request.model_name, request.model_version).admit():
-                    found = await super().ModelInfer(request, context)
+                    self.validate_grpc_request(request)
+                    size = {SIZE: str(request.ByteSize())}
+                    read = InferRequest.from_grpc(request)
+                    response, _ = await self._server.infer(request.model_name, read, size)
+                    found = response.to_grpc()
             except Exception as error:  # noqa: BLE001 - shown to the client, and logged
                 shown = explain_error(error, name=request.id)
                 code = find_code(shown)

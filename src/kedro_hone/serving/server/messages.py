@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import orjson
 from kserve import InferInput, InferOutput, InferRequest, InferResponse
-from kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER as JSON_LENGTH
+from kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER
 from kserve.protocol.infer_type import RequestedOutput
 from kserve.protocol.rest.v2_datamodels import InferenceRequest, RequestInput, RequestOutput
 from pydantic import StrictInt, ValidationError
 
 from kedro_hone.serving.server.failures import RequestError
 from kedro_hone.serving.server.tensors import TEXT, Array
+
+JSON_LENGTH: Final[str] = INFERENCE_CONTENT_LENGTH_HEADER
+SIZE: Final = "content-length"
+"""The header with the size of a request, which gRPC lacks."""
 
 
 class _Input(RequestInput):  # type: ignore[misc]  # KServe has no types

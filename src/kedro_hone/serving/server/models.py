@@ -25,9 +25,9 @@ from hone_runtime.learner.runtimes import choose_threads
 from kedro_hone.serving.server.batching import Batcher, check_batching
 from kedro_hone.serving.server.checks import BATCH, choose_outputs, read_inputs
 from kedro_hone.serving.server.configuration import Limits, ModelConfiguration, TensorDescription
-from kedro_hone.serving.server.failures import RequestError
+from kedro_hone.serving.server.failures import RequestError, RunError
 from kedro_hone.serving.server.logs import log
-from kedro_hone.serving.server.messages import JSON_LENGTH, make_response, read_request
+from kedro_hone.serving.server.messages import JSON_LENGTH, SIZE, make_response, read_request
 from kedro_hone.serving.server.metrics import Metrics
 from kedro_hone.serving.server.tensors import check_result, find_dtype
 from kedro_hone.serving.server.texts import TEXT_INPUT, Tokenizer
@@ -112,13 +112,14 @@ class Model(InferenceModel):  # type: ignore[misc]  # KServe has no types
 
         Args:
             body: The body of a request over HTTP, or the request of gRPC.
-            headers: The headers, in lower case.
+            headers: The headers, in lower case; from gRPC ``SIZE``.
 
         Raises:
-            RequestError: The request is invalid, or the model failed.
+            RequestError: The request is invalid, or JSON cannot express an output.
+            RunError: The model raised an exception.
         """
-        length = (headers or {}).get(JSON_LENGTH)
-        size = len(body) if isinstance(body, bytes) else 8 * sum(len(one.data) for one in body.inputs)
+        found = headers or {}
+        length, size = found.get(JSON_LENGTH), len(body) if isinstance(body, bytes) else int(found.get(SIZE, 0))
         if size < _LARGE and self._tokenizer is None:
             request, feeds = self._read(body, length)
         else:
@@ -129,6 +130,8 @@ class Model(InferenceModel):  # type: ignore[misc]  # KServe has no types
             outputs = await (self._batcher.run(feeds) if self._batcher else self._call(feeds, time.monotonic()))
         except HoneError as error:  # sizes that the model was not compiled for
             raise RequestError(f"{error.what} {error.why}") from error
+        except Exception as error:
+            raise RunError(request.id or "") from error
         results = {name: (self._types[name], check_result(name, self._types[name], outputs[name])) for name in names}
         return make_response(request, version=self.configuration.version, results=results), {}
 

@@ -82,7 +82,7 @@ def decode(sent: Sent, *, finite: bool) -> Array:
         due = f"{sent.datatype} and the shape {sent.shape}"
         raise RequestError(f"the bytes of {sent.name} do not fit {due}: {error}") from error
     if sent.datatype == TEXT:
-        return decode_texts(sent.name, found.ravel()).reshape(found.shape)
+        return decode_texts(sent.name, found.ravel().tolist()).reshape(found.shape)
     if sent.datatype == "BOOL" and found.view(np.uint8).max(initial=0) > 1:
         raise RequestError(f"{sent.name} is BOOL, and has bytes other than 0 and 1")
     return found.copy()  # runtimes need memory that is aligned, and some write into it

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
@@ -16,29 +18,53 @@ _BODY_SECONDS: Final = 60.0
 _WINDOWS: Final = {"gzip": 31, "deflate": 15}
 
 
-async def read_body(received: Request, *, limit: int) -> bytes:
-    """Return the body of a request, decompressed.
+class Receiving:
+    """The bytes of all requests that are received or answered, so that many of them do not use up the memory.
 
-    Raises:
-        RequestError: It is too large, comes too slowly, or has an unknown encoding.
-        ClientDisconnect: The client closed the connection.
+    Args:
+        limit: The largest number of bytes at once.
     """
-    declared = received.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
-        raise _explain_size(limit)
-    parts, size = list[bytes](), 0
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for part in received.stream():
-                size += len(part)
-                if size > limit:
-                    raise _explain_size(limit)
-                parts.append(part)
-    except TimeoutError as error:
-        text = f"the request was not complete after {_BODY_SECONDS:.0f} s"
-        raise RequestError(text, HTTPStatus.REQUEST_TIMEOUT) from error
-    encoding = received.headers.get("content-encoding", "").strip().lower()
-    return decompress(b"".join(parts), encoding, limit=limit)
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._used = limit, 0
+
+    @asynccontextmanager
+    async def read(self, received: Request, *, limit: int) -> AsyncIterator[bytes]:
+        """Yield the body of a request, decompressed; its bytes count until the block ends.
+
+        Args:
+            received: The request.
+            limit: The largest number of its bytes, also after it is decompressed.
+
+        Raises:
+            RequestError: It is too large, comes too slowly, or has an unknown encoding; or there are too many.
+            ClientDisconnect: The client closed the connection.
+        """
+        taken = 0
+        try:
+            _check_size(
+                int(declared) if (declared := received.headers.get("content-length", "")).isdigit() else 0, limit
+            )
+            parts = list[bytes]()
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for part in received.stream():
+                    taken += len(part)
+                    self._take(len(part))
+                    _check_size(taken, limit)
+                    parts.append(part)
+            encoding = received.headers.get("content-encoding", "").strip().lower()
+            yield decompress(b"".join(parts), encoding, limit=limit)
+        except TimeoutError as error:
+            text = f"the request was not complete after {_BODY_SECONDS:.0f} s"
+            raise RequestError(text, HTTPStatus.REQUEST_TIMEOUT) from error
+        finally:
+            self._used -= taken
+
+    def _take(self, size: int) -> None:
+        self._used += size
+        if self._used > self._limit:
+            text = f"the server already has {self._limit >> 20} MiB of requests to answer"
+            raise RequestError(text, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
@@ -61,6 +87,11 @@ def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
     if not reader.eof or reader.unused_data:
         raise RequestError(f"the request is not one whole {encoding} stream")
     return found
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise _explain_size(limit)
 
 
 def _explain_size(limit: int) -> RequestError:

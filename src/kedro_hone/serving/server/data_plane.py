@@ -15,6 +15,7 @@ from kserve.model_repository import ModelRepository
 from kserve.protocol.dataplane import DataPlane
 
 from hone_runtime.contract.plugins import describe_exception
+from kedro_hone.serving.server.bodies import Receiving
 from kedro_hone.serving.server.configuration import Limits
 from kedro_hone.serving.server.failures import RequestError, RunError
 from kedro_hone.serving.server.logs import log
@@ -24,6 +25,7 @@ from kedro_hone.serving.server.models import Model
 
 NAME: Final = "kedro-hone"
 EXTENSIONS: Final = ("binary_tensor_data",)
+_RECEIVED: Final = 256 << 20
 
 
 class Server(DataPlane):  # type: ignore[misc]  # KServe has no types
@@ -32,6 +34,7 @@ class Server(DataPlane):  # type: ignore[misc]  # KServe has no types
     Attributes:
         limits: The limits of requests.
         metrics: The figures.
+        receiving: The bytes of all requests over HTTP that are not answered.
         accepting: Whether new requests are welcome; False from a signal to stop on. They are still answered for a
             while. KServe's is always ready.
     """
@@ -41,6 +44,7 @@ class Server(DataPlane):  # type: ignore[misc]  # KServe has no types
         for model in models:
             self.model_registry.update(model)
         self.limits, self.metrics, self.accepting = limits, metrics, True
+        self.receiving = Receiving(max(_RECEIVED, 4 * limits.request_bytes))
 
     @property
     def models(self) -> Mapping[str, Model]:

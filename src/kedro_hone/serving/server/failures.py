@@ -19,6 +19,10 @@ CODES: Final = MappingProxyType(
 """The code of gRPC for each status of HTTP that a request over gRPC can have."""
 
 
+_LONGEST: Final = 1000
+"""Characters of a message: it may quote the request, and gRPC sends it in a header."""
+
+
 class RunError(Exception):
     """A model raised an exception, its ``__cause__``, of which the client gets no details.
 
@@ -39,5 +43,6 @@ class RequestError(Exception):
     """
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+        message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
         super().__init__(message)
         self.message, self.status = message, status

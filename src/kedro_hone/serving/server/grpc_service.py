@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -15,6 +15,9 @@ from kserve.protocol.grpc.servicer import InferenceServicer
 from kedro_hone.serving.server.data_plane import Server, explain_error
 from kedro_hone.serving.server.failures import CODES, RequestError
 from kedro_hone.serving.server.messages import SIZE
+
+_MOST_TENSORS: Final = 1024
+_MOST_AXES: Final = 32
 
 
 def make_grpc_server(server: Server, *, address: str) -> grpc.aio.Server:
@@ -76,7 +79,9 @@ class Service(InferenceServicer):  # type: ignore[misc]  # KServe has no types
         since, code = time.monotonic(), grpc.StatusCode.CANCELLED
         try:
             try:
-                with self._server.find_model(request.model_name, request.model_version).admit():
+                model = self._server.find_model(request.model_name, request.model_version)
+                _check_counts(request)
+                with model.admit():
                     self.validate_grpc_request(request)
                     size = {SIZE: str(request.ByteSize())}
                     read = InferRequest.from_grpc(request)
@@ -98,6 +103,19 @@ class Service(InferenceServicer):  # type: ignore[misc]  # KServe has no types
         except Exception as error:  # noqa: BLE001 - shown to the client, and logged
             shown = explain_error(error, name="")
             await context.abort(find_code(shown), shown.message)
+
+
+def _check_counts(request: Any) -> None:
+    """Refuse a request whose tensors or sizes are so many that others would wait while they are read.
+
+    Raises:
+        RequestError: There are too many.
+    """
+    counts = (len(request.inputs), len(request.outputs), len(request.raw_input_contents), len(request.parameters))
+    if max(counts) > _MOST_TENSORS:
+        raise RequestError(f"the request has more than {_MOST_TENSORS} tensors")
+    if odd := next((one for one in request.inputs if len(one.shape) > _MOST_AXES), None):
+        raise RequestError(f"the shape of {odd.name:.100} has more than {_MOST_AXES} sizes")
 
 
 def find_code(error: RequestError) -> grpc.StatusCode:

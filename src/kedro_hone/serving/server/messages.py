@@ -65,6 +65,8 @@ def read_request(body: bytes, json_length: str | None, *, model: str) -> InferRe
         size = (one.parameters or {}).get("binary_data_size")
         if (one.data is None) == (size is None):
             raise RequestError(f"the input {one.name} has either data or the parameter binary_data_size")
+        if one.data and isinstance(one.data[0], list) and not _is_nested(one.data, one.shape):
+            raise RequestError(f"the data of {one.name} are not nested as its shape {one.shape} states")
         if size is not None and (type(size) is not int or not 0 <= size <= len(rest)):
             raise RequestError(f"the binary_data_size of {one.name} is {size!r:.40}, and {len(rest)} bytes follow")
         raw.append(None if size is None else rest[:size])
@@ -80,6 +82,13 @@ def read_request(body: bytes, json_length: str | None, *, model: str) -> InferRe
         parameters=found.parameters,
         request_outputs=[_read_output(one, binary=binary) for one in found.outputs or ()],
     )
+
+
+def _is_nested(data: Any, shape: list[int]) -> bool:
+    """Return whether nested lists have the sizes of a shape; KServe flattens them without a look."""
+    if not shape:
+        return not isinstance(data, list)
+    return isinstance(data, list) and len(data) == shape[0] and all(_is_nested(one, shape[1:]) for one in data)
 
 
 def _read_length(json_length: str | None, size: int) -> int:

@@ -78,6 +78,12 @@ class Model(InferenceModel):  # type: ignore[misc]  # KServe has no types
         """The number of requests that were accepted and are not answered."""
         return self._pending
 
+    def require_place(self) -> None:
+        """Raise ``RequestError`` if too many requests wait for their answers."""
+        if self._pending >= self._limits.queue:
+            text = f"{self.name} has {self._pending} requests to answer, and accepts no more"
+            raise RequestError(text, HTTPStatus.TOO_MANY_REQUESTS)
+
     @contextmanager
     def admit(self) -> Iterator[None]:
         """Count a request as accepted, until it is answered.
@@ -85,9 +91,7 @@ class Model(InferenceModel):  # type: ignore[misc]  # KServe has no types
         Raises:
             RequestError: Too many others are.
         """
-        if self._pending >= self._limits.queue:
-            text = f"{self.name} has {self._pending} requests to answer, and accepts no more"
-            raise RequestError(text, HTTPStatus.TOO_MANY_REQUESTS)
+        self.require_place()
         self._pending += 1
         gauge = self._metrics.pending.labels(self.name)
         gauge.set(self._pending)

@@ -22,7 +22,6 @@ from starlette.requests import Request as Received
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kedro_hone.serving.server.bodies import read_body
 from kedro_hone.serving.server.data_plane import Server, explain_error
 from kedro_hone.serving.server.failures import RequestError
 from kedro_hone.serving.server.messages import JSON_LENGTH
@@ -90,9 +89,11 @@ async def _infer(server: Server, kserve: V2Endpoints, received: Received) -> Res
     since, code, response = time.monotonic(), _CLIENT_GONE, Response()
     name = received.path_params["model"]
     try:
-        with server.find_model(name).admit():
-            body = await read_body(received, limit=server.limits.request_bytes)
-            await kserve.infer(received, response, name, body)
+        model = server.find_model(name)
+        model.require_place()  # before a body is received that nobody would read
+        async with server.receiving.read(received, limit=server.limits.request_bytes) as body:
+            with model.admit():  # a client that sends its body slowly takes no place
+                await kserve.infer(received, response, name, body)
         kind = "octet-stream" if JSON_LENGTH in response.headers else "json"
         response.headers["content-type"] = f"application/{kind}"
         response.headers["content-length"] = str(len(response.body))

@@ -22,6 +22,7 @@ from hone_runtime.errors import ExitCode, HoneError
 from kedro_hone.serving.server.configuration import Configuration, read_configuration
 from kedro_hone.serving.server.data_plane import Server
 from kedro_hone.serving.server.grpc_service import make_grpc_server
+from kedro_hone.serving.server.http_protocol import LimitedProtocol
 from kedro_hone.serving.server.logs import configure_logs, log
 from kedro_hone.serving.server.metrics import make_metrics
 from kedro_hone.serving.server.models import open_model
@@ -106,6 +107,7 @@ async def serve(configuration: Configuration, server: Server, *, ready: int) -> 
     http = _Http(
         uvicorn.Config(
             make_app(server),
+            http=LimitedProtocol,
             access_log=False,
             log_config=None,
             lifespan="off",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,8 +16,10 @@ from hone_runtime.learner.checks import check_artifact
 from hone_runtime.learner.forks import ForkedSession
 from hone_runtime.learner.notes import choose_notes
 from hone_runtime.learner.strangers import refuse_strange_files
+from hone_runtime.sessions.streams import find_streams, share_threads
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.base import Format
+from hone_runtime.values.base import Format, Json
+from hone_runtime.values.composite import read_parts
 from hone_runtime.worker.packages import import_worker
 
 _RUNS: Final = "Opening such a file runs the code in it, with your rights."
@@ -68,6 +71,25 @@ def choose_threads(artifact: Artifact, threads: int | None) -> int:
     cores = len(os.sched_getaffinity(0))
     measured: int = artifact.metadata.get("threads") or cores
     return threads or min(measured, max(64, 4 * cores))
+
+
+def count_calls(artifact: Artifact, threads: int) -> int:
+    """Return how many calls of an artifact to make at once, if its runtime has this number of threads.
+
+    With streams these are the threads of all of them, and each stream computes a call. If the runtime chooses the
+    number of streams, it is at most one for each thread, and further calls wait for a stream. Without streams each call
+    has all of these threads, and there are as many calls as the cores allow. A composite has the calls of the part with
+    the most.
+    """
+    options = [part.run_options for part in read_parts(artifact)] or [artifact.run_options]
+    return max(_count_calls(one, threads) for one in options)
+
+
+def _count_calls(options: Mapping[str, Json], threads: int) -> int:
+    streams = find_streams(options)
+    if streams is None:
+        return max(1, len(os.sched_getaffinity(0)) // threads)
+    return threads if streams == "auto" else share_threads(threads, streams)[0]
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:

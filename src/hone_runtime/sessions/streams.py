@@ -6,11 +6,23 @@ Toolchains' workers import it as ``hone_runtime.sessions.streams``. Standard lib
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 MOST_STREAMS = 256
 """The most streams of a model."""
+
+
+def find_streams(options: Mapping[str, Any]) -> int | Literal["auto"] | None:
+    """Return how many streams the run options of a model set: ``auto`` if the runtime chooses, None if they set none.
+
+    ONNX Runtime and LiteRT are opened with ``streams``, OpenVINO with properties. Options of an untrusted manifest are
+    limited to 1 to ``MOST_STREAMS``.
+    """
+    for name in ("NUM_STREAMS", "streams"):
+        if isinstance(number := options.get(name), int):
+            return max(1, min(number, MOST_STREAMS))
+    return "auto" if options.get("PERFORMANCE_HINT") == "THROUGHPUT" else None
 
 
 def share_threads(threads: int, streams: int) -> tuple[int, int]:

@@ -40,6 +40,10 @@ def is_telling(ratio: Interval) -> bool:
     return ratio.high <= 100 * ratio.low
 
 
+P99_FROM: Final = 662
+"""The fewest samples for a 99th percentile."""
+
+
 class Latency(Value):
     """Times of one call at one shape."""
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Final
 
 import click
 
+from kedro_hone.cli.names import check_server_name
 from kedro_hone.serving.client.folder import write_client
 from kedro_hone.serving.client.interface import make_interface
 from kedro_hone.serving.winner import pull_winner
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-
-
-def _check_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not _NAME.fullmatch(value):
-        raise click.BadParameter("a name has letters, digits, dots, underscores and hyphens, 128 at most")
-    return value
 
 
 @click.command()
@@ -31,7 +22,7 @@ def _check_name(_context: click.Context, _option: click.Parameter, value: str | 
     type=click.Path(path_type=Path),
     help="The folder to write; it is empty or does not exist.",
 )
-@click.option("--name", callback=_check_name, help="The model's name on the server; by default that in URI.")
+@click.option("--name", callback=check_server_name, help="The model's name on the server; by default that in URI.")
 def client(uri: str, *, folder: Path, name: str | None) -> None:
     """Write a typed client of a published winner to a folder.
 

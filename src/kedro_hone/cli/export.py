@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from hone_runtime.text import clean_line
+from kedro_hone.cli.names import check_server_name
 from kedro_hone.cli.signers import pull_allowed, read_policy, signer_options, trust_option
 from kedro_hone.serving.export.exports import TARGETS, Exported, export_winner, list_misfits
 from kedro_hone.serving.export.target import Request
-from kedro_hone.serving.winner import make_server_name
 
 
 @click.command()
@@ -27,7 +27,11 @@ from kedro_hone.serving.winner import make_server_name
     type=click.Path(path_type=Path),
     help="The folder, which must not exist or be empty; by default NAME-TARGET in the current one.",
 )
-@click.option("--name", help="The model's name in the server; by default the last part of the registry's.")
+@click.option(
+    "--name",
+    callback=check_server_name,
+    help="The model's name in the server; by default the last part of the registry's.",
+)
 @click.option("--storage-uri", help="For kserve: the place from which KServe will load the models.")
 @click.option("--max-batch", type=click.IntRange(min=2), help="Let the server merge calls up to this number of rows.")
 @click.option(
@@ -47,8 +51,6 @@ def export(uri: str, *, target: str | None, name: str | None, as_json: bool, **o
     the folder appears, if the winner's runtime is installed here. The folder's README has the commands that start the
     server, and a request with the expected response. Exit code 3: the target cannot run this winner.
     """
-    if name is not None and make_server_name(name) != name:
-        raise click.BadParameter("use letters, digits, '.', '_' and '-'", param_hint="--name")
     request = Request(
         max_batch=options["max_batch"],
         max_delay_ms=options["max_delay_ms"],

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hone_runtime.text import clean_line
+from kedro_hone.cli.names import check_server_name
 from kedro_hone.cli.signers import pull_allowed, signer_options, trust_option
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import find_home
@@ -46,7 +47,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
     help="An image that serves the winner; or the winner alone, as a CNCF ModelPack artifact.",
 )
 @click.option("--containerfile", type=_FOLDER, help="Write a Containerfile with its context to this folder.")
-@click.option("--name", help="The model's name in the server; by default that in URI.")
+@click.option("--name", callback=check_server_name, help="The model's name in the server; by default that in URI.")
 @click.option("--insecure", is_flag=True, help="Reach registries without TLS; on loopback none is used anyway.")
 @click.option("--allow-paths", is_flag=True, help="Pack a version whose files name paths of this machine.")
 @click.option("--with-tokenizer", is_flag=True, help="Take texts: one input `text` in place of the tokens.")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hone_runtime.errors import HoneError
+from kedro_hone.cli.names import check_server_name
 from kedro_hone.cli.signers import pull_allowed, read_policy, signer_options, trust_option
 from kedro_hone.serving.environment import build_server
 from kedro_hone.serving.launch import describe_model, run_server, write_files
@@ -27,7 +28,13 @@ _WHOLE = click.IntRange(1)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
 @click.option("--http-port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
 @click.option("--grpc-port", default=8081, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
-@click.option("--name", "names", multiple=True, help="The name in the server, once for each URI; by default the URI's.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    callback=check_server_name,
+    help="The name in the server, once for each URI; by default the URI's.",
+)
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes that share the ports."
 )

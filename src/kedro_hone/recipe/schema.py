@@ -209,11 +209,13 @@ class Recipe(ShapeValues, Section):
 
     @property
     def all_gates(self) -> GatesSection:
-        """The gates, with the budget of latency as a limit at each shape with several clients."""
-        budget = self.race.latency_budget_ms
-        several = [name for name, count in self.clients.items() if count > 1]
-        limits = {**dict.fromkeys(several, budget), **self.gates.latency_p99_ms}
-        return self.gates if budget is None else self.gates.model_copy(update={"latency_p99_ms": limits})
+        """The gates, with the budget of latency at each shape with several clients, unless its own limit is smaller."""
+        budget, own = self.race.latency_budget_ms, self.gates.latency_p99_ms
+        if budget is None:
+            return self.gates
+        several = {name: budget for name, count in self.clients.items() if count > 1}
+        limits = {**own, **{name: min(most, own.get(name, most)) for name, most in several.items()}}
+        return self.gates.model_copy(update={"latency_p99_ms": limits})
 
     @property
     def thread_count(self) -> int:

@@ -17,6 +17,8 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.manifest import copy_tree
 from kedro_hone.serving.tensors import Tensor, describe_tensors
 
+SERVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""The names that a model may have in servers, folders and URLs."""
 _UNNAMED: Final = "model"
 
 
@@ -97,4 +99,4 @@ def describe_winner(download: Download, uri: str, *, name: str | None = None) ->
 
 def make_server_name(name: str) -> str:
     """Return a model's name for a server's URLs and folders, from its name in a registry or a path."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(name).name).strip("-._") or _UNNAMED
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(name).name).strip("-._")[:128] or _UNNAMED

@@ -51,3 +51,11 @@ def test_an_empty_identity_ends_each_command_before_anything_is_pulled(command, 
     done = CliRunner().invoke(hone, [command, str(tmp_path / "absent"), "--identity", "", *more])
     assert done.exit_code == 2
     assert "Name --key" in done.output
+
+
+@pytest.mark.parametrize("command", ["serve", "export", "image", "client"])
+@pytest.mark.parametrize("name", ["a b", "../x", "_x", "", "x" * 129])
+def test_a_name_that_no_server_can_have_is_refused_before_anything_is_pulled(command, name, tmp_path):
+    done = CliRunner().invoke(hone, [command, str(tmp_path / "absent"), "--name", name])
+    assert done.exit_code == 2
+    assert "letters, digits, dots" in done.output

@@ -89,10 +89,9 @@ def test_a_budget_of_latency_is_a_limit_at_each_shape_with_several_clients():
     assert read(shapes=BOTH).all_gates == read(shapes=BOTH).gates
 
 
-def test_a_limit_of_a_shape_goes_before_the_budget():
-    gates = {"latency_p99_ms": {"bulk": 5, "one": 1}}
+@pytest.mark.parametrize(("bulk", "expected"), [(5, 5), (50, 20)])
+def test_the_smaller_of_a_shapes_limit_and_the_budget_counts(bulk, expected):
+    gates = {"latency_p99_ms": {"bulk": bulk, "one": 100}}
+    recipe = read(shapes=BOTH, race={"latency_budget_ms": 20}, gates=gates)
 
-    assert (
-        read(shapes=BOTH, race={"latency_budget_ms": 20}, gates=gates).all_gates.latency_p99_ms
-        == gates["latency_p99_ms"]
-    )
+    assert recipe.all_gates.latency_p99_ms == {"bulk": expected, "one": 100}

@@ -64,6 +64,7 @@ def test_the_page_shows_them_where_there_are_some():
     section = page.partition('id="throughputs"')[2].partition("</section>")[0]
     assert f"<b>{rate.estimate:,.0f}</b>" in section
     assert f"{rate.low:,.0f}" in section
+    assert "with its own number of threads" in section
 
 
 def test_evidence_without_several_clients_is_written_as_before():

@@ -94,7 +94,8 @@ class Session:
 
 
 def _count_requests(compiled: Any) -> int:
-    if compiled.get_property("PERFORMANCE_HINT") != ov.properties.hint.PerformanceMode.THROUGHPUT:
+    # It is returned as a text, or by its class as PerformanceMode.THROUGHPUT, which equals no text.
+    if str(compiled.get_property("PERFORMANCE_HINT")).rpartition(".")[2] != "THROUGHPUT":
         return 1
     return 2 * max(1, int(compiled.get_property("NUM_STREAMS")))
 

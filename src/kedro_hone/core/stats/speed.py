@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hone_runtime.values.measurement import Interval, Latency
+from hone_runtime.values.measurement import P99_FROM, Interval, Latency
 from kedro_hone.core.stats.intervals import Floats, check_positive
 
-_P90_FROM, _P99_FROM = 64, 662
+_P90_FROM: Final = 64
 
 
 class Faster(StrEnum):
@@ -35,7 +36,7 @@ def percentiles(shape: str, ns: Sequence[int]) -> Latency:
     if n == 0:
         raise ValueError("percentiles need one sample at least")
     p50, p90, p99 = (float(value) / 1e6 for value in np.percentile(np.asarray(ns), (50, 90, 99)))
-    p90_ms, p99_ms = p90 if n >= _P90_FROM else None, p99 if n >= _P99_FROM else None
+    p90_ms, p99_ms = p90 if n >= _P90_FROM else None, p99 if n >= P99_FROM else None
     return Latency(shape=shape, n=n, p50_ms=p50, p90_ms=p90_ms, p99_ms=p99_ms)
 
 

@@ -1,4 +1,7 @@
-"""Tail latency: the 99th percentile of a call at a shape, in milliseconds, or the 90th where calls are too few."""
+"""Tail latency: the 99th percentile of a call at a shape, in milliseconds.
+
+With too few calls for it a limit is never passed. It is missed if the 90th percentile is over it, as the 99th then is.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,33 @@ from typing import Annotated
 from pydantic import Field
 
 from hone_runtime.values.judgement import Judgement
-from hone_runtime.values.measurement import Latency
+from hone_runtime.values.measurement import P99_FROM, Latency
 from kedro_hone.core.gates import Gate, Measurements, judge_at_most
 
 
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Compare the highest percentile that the calls support with the limit at each shape with a limit."""
+    """Compare the 99th percentile with the limit at each shape with a limit, or with too few calls the 90th."""
     rows = {row.shape: row for row in candidate.latency}
-    say = partial(judge_at_most, name=GATE.name, candidate=candidate.id, unit="ms", digits=".3f")
-    found = []
-    for shape, most in limit.items():
-        measured, which = find_tail(rows[shape]) if shape in rows else (None, "99th percentile")
-        subject = f"{candidate.id} at {shape}, at the {which},"
-        found.append(say(measured=measured, limit=most, subject=subject, shape=shape))
-    return tuple(found)
+    return tuple(_judge_shape(candidate.id, shape, most, rows.get(shape)) for shape, most in limit.items())
 
 
-def find_tail(latency: Latency) -> tuple[float | None, str]:
-    """Return the 99th percentile in ms, or the 90th if there are too few calls for it, and its name."""
-    if latency.p99_ms is not None:
-        return latency.p99_ms, "99th percentile"
-    return latency.p90_ms, f"90th percentile (of {latency.n} calls, too few for the 99th)"
+def _judge_shape(name: str, shape: str, limit: float, latency: Latency | None) -> Judgement:
+    say = partial(judge_at_most, name=GATE.name, candidate=name, limit=limit, unit="ms", digits=".3f", shape=shape)
+    subject = f"{name} at {shape}, at the"
+    if latency is None or latency.p99_ms is not None:
+        return say(measured=latency.p99_ms if latency else None, subject=f"{subject} 99th percentile,")
+    if latency.p90_ms is not None and latency.p90_ms > limit:
+        which = f"90th percentile (of {latency.n} calls, too few for the 99th)"
+        return say(measured=latency.p90_ms, subject=f"{subject} {which},")
+    unknown = say(measured=None, subject=f"{subject} 99th percentile,")
+    return unknown.model_copy(update={"reason": f"{unknown.reason}: {_describe_missing(latency.n)}"})
+
+
+def _describe_missing(calls: int) -> str:
+    missing = P99_FROM - calls
+    counted = f"{missing} call is" if missing == 1 else f"{missing} calls are"
+    advice = "more launches (hone.confirm.looks) or a larger hone.confirm.seconds give more"
+    return f"{counted} missing: {calls} were timed of the {P99_FROM} that it needs; {advice}"
 
 
 GATE = Gate(
@@ -38,8 +47,8 @@ GATE = Gate(
     field=Field(
         default_factory=dict,
         exclude_if=lambda limits: not limits,
-        description="Absolute: the 99th percentile of a call at a shape must not pass this, in ms; the 90th with fewer "
-        "than 662 calls.",
+        description="Absolute: the 99th percentile of a call at a shape must not pass this, in ms; with fewer than 662 "
+        "calls it is undecided, unless the 90th passes it.",
     ),
     judge=judge,
     per_shape=True,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 from typing import Final
 
 WIDTH: Final = 120
 """The length of a line of generated code."""
+
+_PLAIN: Final = frozenset(f"{string.ascii_letters}{string.digits}_ ./:+()-")
+"""What ends no comment, no cell and no string."""
 
 
 def quote(text: str) -> str:
@@ -46,13 +50,25 @@ def join_parts(parts: Sequence[str], *, indent: int, before: str, after: str, si
 
 
 def show(name: str) -> str:
-    """Return a name for comments, docstrings and pages: safe characters only, and not long."""
-    return _shorten(re.sub(r"[^A-Za-z0-9_./:+-]", "?", name), 40)
+    """Return a name for comments and pages: as it is, or as a JSON string if it has other characters.
+
+    In the string, whatever could end a comment or a cell of a table is an escape by its number.
+    """
+    if re.fullmatch(r"[A-Za-z0-9_./:+-]+", name):
+        return name
+    units = name.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    shown = (chr(code) if chr(code) in _PLAIN else rf"\u{code:04x}" for code in codes)
+    return f'"{"".join(shown)}"'
 
 
 def show_shape(shape: Sequence[int | str]) -> str:
     """Return a shape for comments, docstrings and pages, such as ``(batch, 64)``; a scalar's is ``()``."""
-    return f"({_shorten(', '.join(str(size) if isinstance(size, int) else show(size) for size in shape), 60)})"
+    return f"({_shorten(', '.join(str(size) if isinstance(size, int) else _mask(size) for size in shape), 60)})"
+
+
+def _mask(name: str) -> str:
+    return _shorten(re.sub(r"[^A-Za-z0-9_./:+-]", "?", name), 40)
 
 
 def _shorten(text: str, length: int) -> str:

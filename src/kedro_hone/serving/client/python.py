@@ -48,7 +48,7 @@ line-length = 120
 _PACKAGE: Final = '''\
 """A typed client of the model {model}."""
 
-from .client import {title}Client, {title}Result
+from .client import INPUTS, OUTPUTS, {title}Client, {title}Result
 from .connection import ServerError
 from .tensors import InterfaceError
 
@@ -114,7 +114,8 @@ def write_project_file(interface: Interface) -> str:
 
 def write_package_file(interface: Interface) -> str:
     """Return ``__init__.py``."""
-    names = sorted([f"{interface.title}Client", f"{interface.title}Result", "InterfaceError", "ServerError"])
+    names = ["INPUTS", "OUTPUTS"]
+    names += sorted([f"{interface.title}Client", f"{interface.title}Result", "InterfaceError", "ServerError"])
     exported = join_parts([quote(name) for name in names], indent=0, before="__all__ = [", after="]")
     return _PACKAGE.format(model=interface.model, title=interface.title, exported=exported)
 

@@ -22,7 +22,7 @@ _WINNER: Final = PurePosixPath("winner")
 _MODEL: Final = Path(__file__).with_name("mlserver_model.py")
 
 _START: Final = """```console
-pip install mlserver {packages}
+pip install mlserver {packages}   # kedro-hone is on no index yet: name the wheel or the clone
 mlserver start .
 ```"""
 

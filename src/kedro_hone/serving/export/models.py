@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.learner.golden import Packed
+from hone_runtime.sessions.streams import find_streams, share_threads
 from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
 from hone_runtime.values.base import CPU, Format
 from hone_runtime.values.composite import PARTS, read_parts
@@ -107,6 +108,43 @@ def find_threads(artifact: Artifact) -> int | None:
     """Return the number of threads that a winner was measured with; None if it is not recorded."""
     threads = artifact.metadata.get("threads")
     return threads if isinstance(threads, int) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streams:
+    """How a winner computes several calls at once.
+
+    Attributes:
+        calls: How many calls it takes at once; at most so many if its runtime chooses the number of streams.
+        threads: The threads of one stream; None if the number of all threads is not recorded, or the runtime chooses.
+        auto: Whether the runtime chooses.
+    """
+
+    calls: int
+    threads: int | None
+    auto: bool = False
+
+
+def find_model_streams(artifact: Artifact) -> Streams | None:
+    """Return the streams of a winner, or of a part of a composite; None if it computes one call with all threads."""
+    streams, threads = find_streams(artifact.run_options), find_threads(artifact)
+    if streams is None:
+        return None
+    if streams == "auto":
+        return Streams(calls=threads or 1, threads=None, auto=True)
+    if threads is None:
+        return Streams(calls=streams, threads=None)
+    calls, each = share_threads(threads, streams)
+    return Streams(calls=calls, threads=each)
+
+
+def list_stream_notes(streams: Streams | None, opened: str) -> tuple[str, ...]:
+    """Return the notes of a target whose code makes one call after the other; calls at once need an ``opened`` each."""
+    if streams is None or streams.calls == 1:
+        return ()
+    most = f"{'up to ' if streams.auto else ''}{streams.calls}"
+    note = f"The winner takes {most} calls at once, and this code one: use as many threads, with a {opened} for each."
+    return (note,)
 
 
 def _make_parts(winner: ServedWinner) -> Iterator[Model]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from kedro_hone.serving.export.models import find_misfit, find_threads, list_models
+from kedro_hone.serving.export.models import (
+    find_misfit,
+    find_model_streams,
+    find_threads,
+    list_models,
+    list_stream_notes,
+)
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.winner import ServedWinner
 
@@ -53,7 +59,9 @@ def _write(winner: ServedWinner, _request: Request) -> Export:
     if winner.artifact.run_options.get("graph_optimization") == "disabled":
         level = "ORT_DISABLE_ALL"  # it was optimized when it was saved
         lines.append(f"options.graph_optimization_level = ort.GraphOptimizationLevel.{level}")
-    if (threads := find_threads(winner.artifact)) is not None:
+    streams = find_model_streams(winner.artifact)
+    threads = streams.threads if streams else find_threads(winner.artifact)
+    if threads is not None:
         lines.append(f"options.intra_op_num_threads = {threads}")
     if crashes := metadata.get("crashes"):
         lines.append(f'options.add_session_config_entry("optimization.disable_specified_optimizers", {str(crashes)!r})')
@@ -63,6 +71,7 @@ def _write(winner: ServedWinner, _request: Request) -> Export:
         start=_START.format(
             settings="".join(f"{line}\n" for line in lines), golden=_GOLDEN if model.golden is not None else ""
         ),
+        notes=list_stream_notes(streams, "session"),
         places=(_FOLDER,),
     )
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
-from kedro_hone.serving.export.models import find_misfit, find_threads, list_models
+from kedro_hone.serving.export.models import (
+    find_misfit,
+    find_model_streams,
+    find_threads,
+    list_models,
+    list_stream_notes,
+)
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.winner import ServedWinner
 
@@ -51,6 +57,9 @@ def _write(winner: ServedWinner, _request: Request) -> Export:
     properties = dict(winner.artifact.run_options)
     if (threads := find_threads(winner.artifact)) is not None:
         properties["INFERENCE_NUM_THREADS"] = threads
+    streams = find_model_streams(winner.artifact)
+    if streams and not streams.auto:
+        properties["NUM_STREAMS"] = streams.calls  # at most one for each thread
     names = [tensor.name for tensor in model.outputs]
     return Export(
         files={_FOLDER / name: path for name, path in model.files.items()},
@@ -58,6 +67,7 @@ def _write(winner: ServedWinner, _request: Request) -> Export:
         start=_START.format(
             properties=properties, golden=_GOLDEN.format(names=names) if model.golden is not None else ""
         ),
+        notes=list_stream_notes(streams, "request"),
         places=(_FOLDER,),
     )
 

@@ -14,7 +14,7 @@ from hone_runtime.interfaces.tensors import Arrays, Run
 from hone_runtime.learner.rows import serve_fixed_rows
 from hone_runtime.worker.imports import set_variables
 from kedro_hone.serving.export.check import open_model
-from kedro_hone.serving.export.models import Model, find_misfit, find_threads, list_models
+from kedro_hone.serving.export.models import Model, find_misfit, find_model_streams, find_threads, list_models
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.export.versions import choose_version
 from kedro_hone.serving.winner import ServedWinner
@@ -68,22 +68,30 @@ def write_repository(winner: ServedWinner, _request: Request) -> Export:
 
 
 def _configure(model: Model, version: int) -> dict[str, Any]:
-    """Return a model's entry; its path is relative to the configuration's folder."""
+    """Return a model's entry; its path is relative to the configuration's folder.
+
+    If OpenVINO chooses the number of streams, it chooses that of requests, too.
+    """
+    streams = find_model_streams(model.artifact)
     return {
         "name": model.name,
         "base_path": model.name,
         "target_device": "CPU",
         "model_version_policy": {"specific": {"versions": [version]}},
         "plugin_config": _list_properties(model),
+        **({"nireq": streams.calls} if streams and not streams.auto else {}),
     }
 
 
 def _list_properties(model: Model) -> dict[str, str]:
     """Return the properties of OpenVINO that carry the winner's run options and its threads."""
-    options = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
+    streams = find_model_streams(model.artifact)
+    options = {"PERFORMANCE_HINT": "THROUGHPUT" if streams else "LATENCY"}
     if model.artifact.format == "onnx":
         options["INFERENCE_PRECISION_HINT"] = "f32"  # as ONNX Runtime computes
     options |= {name: str(value) for name, value in model.artifact.run_options.items() if name.isupper()}
+    if not (streams and streams.auto):
+        options["NUM_STREAMS"] = str(streams.calls if streams else 1)
     if (threads := find_threads(model.artifact)) is not None:
         options["INFERENCE_NUM_THREADS"] = str(threads)
     return options

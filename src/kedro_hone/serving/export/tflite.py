@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from kedro_hone.serving.export.compiled import find_compiled_misfit, write_compiled
-from kedro_hone.serving.export.models import find_threads
+from kedro_hone.serving.export.models import find_model_streams, find_threads, list_stream_notes
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.winner import ServedWinner
 
@@ -35,7 +36,10 @@ as 32 bits: convert them."""
 
 def _write(winner: ServedWinner, _request: Request) -> Export:
     file = f"model-{winner.artifact.static_shapes[0].name}.tflite"
-    return write_compiled(winner, _START.format(file=file, threads=find_threads(winner.artifact)))
+    streams = find_model_streams(winner.artifact)
+    threads = streams.threads if streams else find_threads(winner.artifact)
+    notes = list_stream_notes(streams, "interpreter")
+    return replace(write_compiled(winner, _START.format(file=file, threads=threads)), notes=notes)
 
 
 TARGET: Final = Target(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hone_runtime.values.base import Format
 from kedro_hone.serving.export.golden_rows import GoldenRows, pack_raw
-from kedro_hone.serving.export.models import Model, find_misfit, find_threads, list_models
+from kedro_hone.serving.export.models import Model, find_misfit, find_model_streams, find_threads, list_models
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.export.triton_config import Message, Word, format_message
 from kedro_hone.serving.export.versions import choose_version
@@ -156,7 +156,7 @@ def _configure(model: Model, request: Request, *, version: int) -> Message:
         ("max_batch_size", most),
         *(("input", _describe(model, tensor, batched=most > 0)) for tensor in model.inputs),
         *(("output", _describe(model, tensor, batched=most > 0)) for tensor in model.outputs),
-        ("instance_group", [("count", 1), ("kind", Word("KIND_CPU"))]),
+        ("instance_group", [("count", _count_instances(model)), ("kind", Word("KIND_CPU"))]),
         ("version_policy", [("specific", [("versions", (version,))])]),
         *(batching if most else ()),
         *_list_optimizations(model),
@@ -190,13 +190,22 @@ def _list_optimizations(model: Model) -> Message:
     return []
 
 
+def _count_instances(model: Model) -> int:
+    """Return how many instances take calls: of ONNX Runtime a session each, of OpenVINO a request of one model."""
+    streams = find_model_streams(model.artifact)
+    return streams.calls if streams else 1
+
+
 def _list_parameters(model: Model) -> dict[str, str]:
     """Return the parameters of a backend that carry the winner's run options and its threads."""
     form, options = model.artifact.format, model.artifact.run_options
-    threads = find_threads(model.artifact)
+    threads, streams = find_threads(model.artifact), find_model_streams(model.artifact)
+    if streams and form == "onnx":
+        threads = streams.threads  # of one instance
     found = {} if threads is None else {_THREADS[form]: str(threads)}
     if form == "openvino-ir":
-        found["NUM_STREAMS"] = "1"
+        if not (streams and streams.auto):
+            found["NUM_STREAMS"] = str(_count_instances(model))
         if hint := options.get("PERFORMANCE_HINT"):
             found["PERFORMANCE_HINT"] = str(hint)
         if options.get("INFERENCE_PRECISION_HINT") == "bf16":
@@ -254,6 +263,10 @@ def _list_notes(models: tuple[Model, ...], request: Request) -> Iterator[str]:
             "Triton's OpenVINO backend has no parameter for fp32: on a CPU with bf16 it may compute in bf16 where the "
             "winner computed in fp32. Compare the expected response first."
         )
+    for model in models:
+        if (streams := find_model_streams(model.artifact)) and streams.calls > 1:
+            chosen = "; OpenVINO chooses how many streams compute them" if streams.auto else ""
+            yield f"`{model.name}` takes {streams.calls} calls at once, each in an instance of its own{chosen}."
     if "aot-inductor" in formats:
         yield ("Tensors are named by their position. The packages are machine code for one kind of CPU.")
     if any("crashes" in model.artifact.metadata for model in models):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from hone_runtime.interfaces.tensors import Arrays
 from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.loader import load
 from hone_runtime.learner.model import Learner
-from hone_runtime.learner.runtimes import choose_threads
+from hone_runtime.learner.runtimes import choose_threads, count_calls
 from kedro_hone.serving.server.batching import Batcher
 from kedro_hone.serving.server.checks import BATCH, choose_outputs, read_inputs
 from kedro_hone.serving.server.configuration import Limits, ModelConfiguration, TensorDescription
@@ -62,7 +61,7 @@ class Model:
         self._tokenizer = Tokenizer(configuration.text, artifact) if configuration.text else None
         self._types = {one.name: one.datatype for one in configuration.outputs}
         threads = choose_threads(artifact, configuration.threads)
-        calls = 1 if configuration.batching else max(1, len(os.sched_getaffinity(0)) // threads)
+        calls = 1 if configuration.batching else count_calls(artifact, threads)
         self._caller = ThreadPoolExecutor(calls, f"hone-{configuration.name}")
         self._reader = ThreadPoolExecutor(1, f"hone-{configuration.name}-reader")
         self._batcher = Batcher(self._call, configuration.batching) if configuration.batching else None

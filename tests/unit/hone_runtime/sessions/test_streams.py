@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hone_runtime.sessions.streams import PooledSession, share_threads
+from hone_runtime.sessions.streams import MOST_STREAMS, PooledSession, find_streams, share_threads
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,24 @@ from hone_runtime.sessions.streams import PooledSession, share_threads
 )
 def test_streams_share_the_threads_and_are_no_more_than_these(threads, streams, shares):
     assert share_threads(threads, streams) == shares
+
+
+@pytest.mark.parametrize(
+    ("options", "streams"),
+    [
+        ({}, None),
+        ({"graph_optimization": "disabled", "streams": 4}, 4),
+        ({"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": 4}, 4),
+        ({"PERFORMANCE_HINT": "THROUGHPUT"}, "auto"),
+        ({"PERFORMANCE_HINT": "LATENCY"}, None),
+        ({"streams": 10**9}, MOST_STREAMS),
+        ({"streams": -1}, 1),
+        ({"streams": None}, None),
+        ({"streams": "many"}, None),
+    ],
+)
+def test_streams_are_found_in_the_options_of_each_runtime(options, streams):
+    assert find_streams(options) == streams
 
 
 class Session:

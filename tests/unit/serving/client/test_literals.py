@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 
@@ -43,7 +44,9 @@ def test_parts_that_do_not_fit_have_a_line_each() -> None:
 
 @pytest.mark.parametrize("name", NASTY)
 def test_a_shown_name_ends_no_comment_and_no_cell(name: str) -> None:
-    assert not set(show(name)) & set("\n\r|`\"'<>*/[]\\".replace("/", ""))
+    shown = show(name)
+    assert (json.loads(shown) if shown.startswith('"') else shown) == name
+    assert not set(shown.strip('"')) & set("\n\r|`\"'<>*[]{}")
 
 
 def test_a_shown_shape_is_not_long() -> None:

@@ -70,6 +70,26 @@ def test_the_code_for_openvino_computes_the_golden_rows(tmp_path, stack) -> None
     assert run_readme(tmp_path / "out", threads) == 1
 
 
+def test_the_code_for_onnx_runtime_has_the_threads_of_a_stream(tmp_path, stack) -> None:
+    options = {"graph_optimization": "disabled", "streams": 2}
+    winner = make_onnx_winner(tmp_path / "winner", stack=stack, metadata={"threads": 6}, run_options=options)
+    exported = export_winner(winner, "onnx", Request(), tmp_path / "out")
+    assert run_readme(tmp_path / "out", "\nprint(options.intra_op_num_threads)\n") == 3
+    assert exported.export.notes[0].startswith("The winner takes 2 calls at once")
+    assert exported.export.notes[0].endswith("with a session for each.")
+
+
+@pytest.mark.parametrize(("streams", "words"), [(4, "takes 2 calls"), (None, "takes up to 2 calls")])
+def test_the_code_for_openvino_has_the_streams_of_the_winner(tmp_path, stack, streams, words) -> None:
+    options = {"PERFORMANCE_HINT": "THROUGHPUT", **({"NUM_STREAMS": streams} if streams else {})}
+    winner = make_ir_winner(tmp_path / "winner", stack=stack, metadata={"threads": 2}, run_options=options)
+    exported = export_winner(winner, "openvino", Request(), tmp_path / "out")
+    found = run_readme(tmp_path / "out", "\nprint(json.dumps([properties, compiled.get_property('NUM_STREAMS')]))\n")
+    assert found[0] == {**options, "INFERENCE_NUM_THREADS": 2, **({"NUM_STREAMS": 2} if streams else {})}
+    assert found[1] in ({2} if streams else {1, 2})
+    assert words in exported.export.notes[0]
+
+
 def test_without_golden_rows_the_code_opens_the_file_only(tmp_path, stack) -> None:
     winner = make_winner(tmp_path / "winner", write_onnx, stack=stack, run=False)
     export_winner(winner, "onnx", Request(), tmp_path / "out")

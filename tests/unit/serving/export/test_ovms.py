@@ -63,6 +63,46 @@ def test_openvino_accepts_the_options_as_they_are_written(tmp_path, stack) -> No
     assert compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name() == "f32"
 
 
+@pytest.mark.parametrize(
+    ("options", "threads", "count"),
+    [({"NUM_STREAMS": 2}, 4, 2), ({"NUM_STREAMS": 4}, 2, 2), ({}, 4, None)],  # without, OpenVINO chooses both
+)
+def test_a_model_has_the_streams_of_the_winner(tmp_path, stack, options, threads, count) -> None:
+    import openvino as ov
+
+    own = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "THROUGHPUT", **options}
+    winner = make_ir_winner(tmp_path / "w", stack=stack, metadata={"threads": threads}, run_options=own)
+    export_winner(winner, "ovms", Request(), tmp_path / "out")
+    (entry,) = read_config(tmp_path / "out")["model_config_list"]
+    config = entry["config"]
+    shared = {
+        "PERFORMANCE_HINT": "THROUGHPUT",
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": str(threads),
+    }
+    assert config["plugin_config"] == {**shared, **({"NUM_STREAMS": str(count)} if count else {})}
+    assert config.get("nireq") == count
+    model = tmp_path / "out" / "models" / "digits" / "1" / "model.xml"
+    compiled = ov.Core().compile_model(model, "CPU", config["plugin_config"])
+    assert compiled.get_property("PERFORMANCE_HINT") == "THROUGHPUT"
+    assert count in {None, compiled.get_property("NUM_STREAMS")}
+
+
+def test_streams_of_onnx_runtime_are_those_of_openvino(tmp_path, stack) -> None:
+    metadata = {"threads": 4, "domains": ["ai.onnx"]}
+    options = {"graph_optimization": "disabled", "streams": 2}
+    winner = make_onnx_winner(tmp_path / "w", stack=stack, metadata=metadata, run_options=options)
+    export_winner(winner, "ovms", Request(), tmp_path / "out")
+    (entry,) = read_config(tmp_path / "out")["model_config_list"]
+    assert entry["config"]["nireq"] == 2
+    assert entry["config"]["plugin_config"] == {
+        "PERFORMANCE_HINT": "THROUGHPUT",
+        "NUM_STREAMS": "2",
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": "4",
+    }
+
+
 def test_an_onnx_model_is_run_by_another_runtime_and_the_readme_says_so(tmp_path, stack) -> None:
     winner = make_onnx_winner(tmp_path / "winner", stack=stack, metadata={"threads": 1, "domains": ["ai.onnx"]})
     exported = export_winner(winner, "ovms", Request(), tmp_path / "out")

@@ -105,6 +105,40 @@ def test_a_model_of_openvino_says_what_the_backend_cannot_set(tmp_path, stack, p
         export_winner(winner, "triton", Request(max_batch=4), tmp_path / "batched")
 
 
+def list_parameters(config: dict) -> dict[str, str]:
+    return {name: value["string_value"] for name, value in config["parameters"].items()}
+
+
+@pytest.mark.parametrize(
+    ("streams", "threads", "count"),
+    [(2, 4, 2), (4, 2, 2), (None, 4, 4)],  # without, OpenVINO chooses, as where it was measured
+)
+def test_openvino_has_the_streams_of_the_winner(tmp_path, stack, parse, *, streams, threads, count) -> None:
+    options = {"NUM_STREAMS": streams} if streams else {}
+    winner = make_ir_winner(
+        tmp_path / "w",
+        stack=stack,
+        metadata={"threads": threads},
+        run_options={"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "THROUGHPUT", **options},
+    )
+    exported = export_winner(winner, "triton", Request(), tmp_path / "out")
+    config = parse(tmp_path / "out" / "models" / "digits" / "config.pbtxt")
+    shared = {"INFERENCE_NUM_THREADS": str(threads), "PERFORMANCE_HINT": "THROUGHPUT"}
+    assert list_parameters(config) == {**shared, **({"NUM_STREAMS": str(count)} if streams else {})}
+    assert config["instance_group"] == [{"count": count, "kind": "KIND_CPU"}]
+    assert any(f"takes {count} calls at once" in note for note in exported.export.notes)
+
+
+@pytest.mark.parametrize(("streams", "count", "each"), [(2, 2, "3"), (4, 4, "1"), (8, 6, "1")])
+def test_streams_of_onnx_runtime_become_instances(tmp_path, stack, parse, *, streams, count, each) -> None:
+    options = {"graph_optimization": "disabled", "streams": streams}
+    winner = make_onnx_winner(tmp_path / "w", stack=stack, metadata={"threads": 6}, run_options=options)
+    export_winner(winner, "triton", Request(), tmp_path / "out")
+    config = parse(tmp_path / "out" / "models" / "digits" / "config.pbtxt")
+    assert config["instance_group"] == [{"count": count, "kind": "KIND_CPU"}]
+    assert list_parameters(config) == {"intra_op_thread_count": each}
+
+
 def test_a_composite_becomes_a_model_for_each_part(tmp_path, stack, parse) -> None:
     winner = make_composite(tmp_path / "winner", stack=stack)
     exported = export_winner(winner, "triton", Request(), tmp_path / "out")

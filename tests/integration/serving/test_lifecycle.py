@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from conftest import send, wait_until
 from installations import find_environments
-from winners import compute_linear, write_linear
+from winners import compute_linear, write_failing, write_linear
 
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.serving.environment import SERVER
@@ -260,6 +260,19 @@ def test_two_models_of_one_name_are_refused(models, tmp_path) -> None:
     done = run_serve(models / "linear", models / "linear")
     assert done.returncode == 3
     assert "Two models are named linear" in done.stderr
+
+
+def test_a_model_that_fails_is_logged_by_the_requests_id_and_serves_on(serve, tmp_path) -> None:
+    tensor = {"name": "x", "datatype": "INT64", "shape": [1], "data": [99]}
+    with serve(write_failing(tmp_path / "failing")) as running:
+        connection = running.connect()
+        status, found = send(connection, "/v2/models/failing/infer", {"id": "seven", "inputs": [tensor]})
+        assert (status, found["error"]) == (500, "the request failed; the server's log has the reason under 'seven'")
+        before = connection.sock
+        answered = send(connection, "/v2/models/failing/infer", {"inputs": [{**tensor, "data": [2]}]})
+        assert (answered[0], answered[1]["outputs"][0]["data"]) == (200, [3])
+        assert connection.sock is before
+        assert "request seven: " in running.log.read_text()
 
 
 def test_a_full_queue_is_refused_and_the_next_request_is_answered(serve, models) -> None:

@@ -64,6 +64,20 @@ REQUESTS = {
     "unknown output": (json.dumps({**VALID, "outputs": [{"name": "z"}]}).encode(), {}, 400),
     "output without a name": (json.dumps({**VALID, "outputs": [{}]}).encode(), {}, 400),
     "output twice": (json.dumps({**VALID, "outputs": [{"name": "y"}] * 2}).encode(), {}, 400),
+    "inputs are no list": (b'{"inputs": {}}', {}, 400),
+    "an input is no object": (b'{"inputs": [1]}', {}, 400),
+    "an empty input": (b'{"inputs": [{}]}', {}, 400),
+    "no datatype": (b'{"inputs": [{"name": "x", "shape": [1, 4], "data": [1, 2, 3, 4]}]}', {}, 400),
+    "no shape": (b'{"inputs": [{"name": "x", "datatype": "FP32", "data": [1, 2, 3, 4]}]}', {}, 400),
+    "no data": (json.dumps({"inputs": [INPUT]}).encode(), {}, 400),
+    "data and a size": (change(parameters={"binary_data_size": 16}), {}, 400),
+    "data is a number": (change(data=1), {}, 400),
+    "a shape of fractions": (change(shape=[1.0, 4.0]), {}, 400),
+    "a shape of texts": (change(shape=["1", "4"]), {}, 400),
+    "a shape of truth values": (change(shape=[True, 4]), {}, 400),
+    "a truth value as a number": (change(data=[True, 1, 2, 3]), {}, 400),
+    "parameters are a list": (json.dumps({**VALID, "parameters": []}).encode(), {}, 400),
+    "a choice that is a text": (json.dumps({**VALID, "parameters": {"binary_data_output": "yes"}}).encode(), {}, 400),
     "an id that is a number": (json.dumps({**VALID, "id": 7}).encode(), {}, 400),
     "half in JSON": (change(datatype="FP16"), {}, 400),
     "binary: short": (*make_binary(16, b"\0" * 15), 400),
@@ -71,6 +85,14 @@ REQUESTS = {
     "binary: another size": (*make_binary(12, b"\0" * 12), 400),
     "binary: negative size": (*make_binary(-16, b"\0" * 16), 400),
     "binary: no number": (*make_binary("16", b"\0" * 16), 400),
+    "binary: a truth value as a size": (*make_binary(True, b"\0" * 16), 400),
+    "binary: a size beyond the body": (*make_binary(17, b"\0" * 16), 400),
+    "binary: a size of less than the body": (*make_binary(4, b"\0" * 16), 400),
+    "binary: length is empty": (change(), {LENGTH: ""}, 400),
+    "binary: length is negative": (change(), {LENGTH: "-1"}, 400),
+    "binary: length is 0": (change(), {LENGTH: "0"}, 400),
+    "binary: length has an exponent": (change(), {LENGTH: "1e2"}, 400),
+    "binary: length is huge": (change(), {LENGTH: "9" * 40}, 400),
     "binary: no length": (make_binary(16, b"\xff" * 16)[0], {}, 400),
     "binary: length beyond the body": (change(), {LENGTH: "99999"}, 400),
     "binary: length is a text": (change(), {LENGTH: "abc"}, 400),
@@ -106,6 +128,37 @@ def test_the_protocols_error_and_the_connection_stays_open(server, name: str) ->
     assert answered[0] == 200
     np.testing.assert_allclose(answered[1]["outputs"][0]["data"], compute_linear(X).ravel(), rtol=1e-5)
     assert connection.sock is before
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "said"),
+    [
+        ("flag", b"\0\2", "other than 0 and 1"),
+        ("text", b"\2\0\0\0ab", "do not fit"),
+        ("text", b"\xff\xff\xff\xffab", "do not fit"),
+        ("text", b"\2\0", "do not fit"),
+        ("text", b"\1\0\0\0a\1\0\0\0\xff", "not UTF-8"),
+        ("count", b"\0" * 15, "do not fit"),
+        ("half", b"\0" * 3, "do not fit"),
+    ],
+)
+def test_bytes_that_do_not_fit_are_refused(server, name: str, sent: bytes, said: str) -> None:
+    content = {"text": b"\1\0\0\0a" * 2, "half": b"\0" * 4, "count": b"\0" * 16, "pixel": b"\0\0", "flag": b"\0\1"}
+    kinds = {"text": "BYTES", "half": "FP16", "count": "INT64", "pixel": "UINT8", "flag": "BOOL"}
+
+    def infer() -> tuple[int, object]:
+        inputs = [
+            {"name": key, "datatype": kinds[key], "shape": [2], "parameters": {"binary_data_size": len(content[key])}}
+            for key in kinds
+        ]
+        head = json.dumps({"inputs": inputs, "outputs": [{"name": "sum"}]}).encode()
+        return server.call("/v2/models/mixed/infer", head + b"".join(content.values()), **{LENGTH: str(len(head))})
+
+    assert infer()[0] == 200
+    content[name] = sent
+    status, found = infer()
+    assert status == 400
+    assert said in found["error"]
 
 
 def test_a_chunked_request_has_the_same_limit(server) -> None:

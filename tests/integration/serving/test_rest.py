@@ -86,6 +86,7 @@ def test_a_request_needs_no_content_type_and_may_be_compressed(server) -> None:
         (body, {}),
         (body, {"content_type": "text/odd"}),
         (gzip.compress(body), {"content_encoding": "gzip"}),
+        (body, {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "x", "ce_type": "y"}),
     ):
         status, found = server.call(INFER, content, **headers)
         assert status == 200
@@ -136,6 +137,19 @@ def test_what_json_lacks_is_never_written_as_something_else(server) -> None:
     status, body = server.call("/v2/models/odd/infer", {"inputs": [tensor], "parameters": {"binary_data_output": True}})
     assert status == 200
     assert np.isnan(np.frombuffer(body[-8:], "<f4")).tolist() == [True, False]
+
+
+def test_each_output_is_written_as_it_was_requested(server) -> None:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": X[0]}
+    for wanted, parameters, binary in (
+        ([{"name": "y", "parameters": {"binary_data": False}}], {"binary_data_output": True}, False),
+        ([{"name": "y"}], {"binary_data_output": True}, True),
+        ([{"name": "y", "parameters": {"binary_data": True}}], {}, True),
+        ([], {"binary_data_output": False}, False),
+    ):
+        status, found = server.call(INFER, {"inputs": [tensor], "outputs": wanted, "parameters": parameters})
+        assert status == 200
+        assert isinstance(found, bytes) == binary, (wanted, parameters)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

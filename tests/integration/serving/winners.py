@@ -150,6 +150,18 @@ def write_odd(folder: Path) -> Path:
     )
 
 
+def write_failing(folder: Path) -> Path:
+    """Write a model that returns an element of a table, and fails for an index beyond it."""
+    return write_winner(
+        folder,
+        nodes=[helper.make_node("Gather", ["table", "x"], ["y"])],
+        inputs=[spec("x", "int64", "batch")],
+        outputs=[spec("y", "float32", "batch")],
+        weights={"table": np.array([1, 2, 3], np.float32)},
+        rows={"x": np.array([0, 2])},
+    )
+
+
 def write_slow(folder: Path) -> Path:
     """Write a model that takes some tenths of a second for a row: a chain of products of large matrices."""
     steps = [helper.make_node("MatMul", ["w" if not at else f"p{at - 1}", "w"], [f"p{at}"]) for at in range(3)]

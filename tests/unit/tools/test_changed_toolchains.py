@@ -57,8 +57,8 @@ FILES = {
     "tests/integration/test_capabilities.py": f"{LARGE}QUESTIONS = 'alpha', 'beta'\n",
 }
 ALL = ["alpha", "beta", "gamma", "zeta"]
-OF_NO_TOOLCHAIN = frozenset({"tests/e2e/test_action.py"})
-"""Files of ours whose large tests need no toolchain: the Action's installation, which its own workflow runs."""
+OF_NO_TOOLCHAIN = frozenset({"tests/e2e/test_action.py", "tests/integration/serving/test_torch.py"})
+"""Files of ours whose large tests need no toolchain: the installation of the Action, and a server with PyTorch."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The error of a request, in the terms of both protocols."""
+"""The errors of a request, in the terms of both protocols."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ CODES: Final = MappingProxyType(
     }
 )
 """The code of gRPC for each status of HTTP that a request over gRPC can have."""
+
+
+class RunError(Exception):
+    """A model raised an exception, its ``__cause__``, of which the client gets no details.
+
+    Attributes:
+        name: The client's name of the request; empty if absent.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class RequestError(Exception):

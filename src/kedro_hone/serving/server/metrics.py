@@ -1,4 +1,4 @@
-"""The figures of a server for Prometheus: requests, times, queues and batches.
+"""The figures of a server for Prometheus, next to KServe's own: requests, times, queues and batches.
 
 With several processes, their counts are added up: the supervisor names a folder for them.
 """
@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -31,7 +31,6 @@ class Metrics:
         pending: The requests that were accepted and are not answered.
     """
 
-    registry: CollectorRegistry
     requests: Counter
     seconds: Histogram
     queue: Histogram
@@ -41,7 +40,7 @@ class Metrics:
 
     def write(self) -> bytes:
         """Return the metrics of all processes, in Prometheus's text format."""
-        registry = self.registry
+        registry = REGISTRY
         if FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
@@ -51,18 +50,12 @@ class Metrics:
 
 def make_metrics() -> Metrics:
     """Return the metrics of this process, all at zero."""
-    registry = CollectorRegistry()
-    if FOLDER not in os.environ:
-        ProcessCollector(registry=registry)
 
     def measure(name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
-        return Histogram(name, text, ["model", *labels], buckets=buckets, registry=registry)
+        return Histogram(name, text, ["model", *labels], buckets=buckets)
 
     return Metrics(
-        registry=registry,
-        requests=Counter(
-            "hone_requests", "Requests by their result.", ["model", "protocol", "code"], registry=registry
-        ),
+        requests=Counter("hone_requests", "Requests by their result.", ["model", "protocol", "code"]),
         seconds=measure("hone_request_seconds", "Seconds from a request to its answer.", "protocol"),
         queue=measure("hone_queue_seconds", "Seconds that a call waited for its turn."),
         run=measure("hone_run_seconds", "Seconds of a call of the model."),
@@ -71,7 +64,6 @@ def make_metrics() -> Metrics:
             "hone_pending_requests",
             "Requests that were accepted and are not answered.",
             ["model"],
-            registry=registry,
             multiprocess_mode="livesum",
         ),
     )

@@ -1,6 +1,7 @@
-"""Tensors of requests and results: checked, and converted from and to arrays.
+"""Tensors of requests and results, converted to arrays.
 
-Every check is strict: an array is made only from values of exactly the declared type, number and range.
+Every check is strict: an array is made only from values of exactly the declared type, number and range. KServe's
+``as_numpy`` makes NaN of null and of "NaN", 1 of true, and 1 of 1.5.
 """
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from kedro_hone.serving.server.failures import RequestError
 
 Array = np.ndarray[Any, Any]
 TEXT: Final = "BYTES"
-HALF: Final = frozenset({"FP16", "BF16"})
-"""The types that are sent as bytes only."""
 
 _NUMPY: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -28,93 +26,94 @@ _NUMPY: Final[Mapping[str, str]] = MappingProxyType(
         "FP16": "float16",
         "FP32": "float32",
         "FP64": "float64",
-        "BF16": "bfloat16",
+        TEXT: "object",
         **{f"{kind.upper()}{bits}": f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
     }
 )
-_LENGTH: Final = struct.Struct("<I")
 _LARGEST_SIZE: Final = 2**31
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sent:
-    """A tensor as a client sent it.
+class Sent(Protocol):
+    """KServe's ``InferInput``: a tensor as a client sent it.
 
     Attributes:
-        content: The bytes of the elements; or their values: from JSON a list, nested or flat, and from gRPC a tuple.
+        data: The values, nested or flat; empty or None if they came as bytes.
     """
 
     name: str
     datatype: str
-    shape: tuple[int, ...]
-    content: bytes | memoryview | Sequence[Any]
+    shape: list[int]
+    data: list[Any] | None
+
+    def as_numpy(self) -> Array:
+        """Return the array of the bytes."""
 
 
 def find_dtype(datatype: str) -> np.dtype[Any]:
     """Return numpy's type of a datatype; objects for text.
 
     Raises:
-        TypeError: This machine's numpy has no such type.
+        KeyError: KServe has no such type.
     """
-    if datatype == TEXT:
-        return np.dtype(object)
-    if datatype == "BF16":
-        import ml_dtypes  # noqa: F401, PLC0415 - registers the type, and only few models need it
     return np.dtype(_NUMPY[datatype])
 
 
-def read_shape(name: str, given: Any) -> tuple[int, ...]:
-    """Return the shape of a request's tensor.
-
-    Raises:
-        RequestError: It is not a list of sizes, or one is 0 or too large.
-    """
-    if not isinstance(given, Sequence) or isinstance(given, str) or not all(type(size) is int for size in given):
-        raise RequestError(f"the shape of {name} is not a list of whole numbers")
-    if not all(0 < size < _LARGEST_SIZE for size in given):
-        raise RequestError(f"the shape of {name} is {list(given)}; each size is at least 1")
-    return tuple(given)
+def check_shape(name: str, shape: Sequence[int]) -> None:
+    """Raise ``RequestError`` if a size of a request's tensor is 0 or too large."""
+    if not all(0 < size < _LARGEST_SIZE for size in shape):
+        raise RequestError(f"the shape of {name} is {list(shape)}; each size is at least 1")
 
 
-def decode(sent: Sent) -> Array:
+def decode(sent: Sent, *, finite: bool) -> Array:
     """Return the array of a tensor.
+
+    Args:
+        sent: The tensor.
+        finite: Whether it is from JSON, which has no infinite values: a number was too large.
 
     Raises:
         RequestError: The content does not fit the type or the shape.
     """
-    count = math.prod(sent.shape)
-    if isinstance(sent.content, bytes | memoryview):
-        found = _decode_bytes(sent, sent.content, count)
-    else:
-        found = _decode_values(sent, _flatten(sent.content, sent.name), count)
-    return found.reshape(sent.shape)
-
-
-def _decode_bytes(sent: Sent, content: bytes | memoryview, count: int) -> Array:
+    if sent.data:
+        return decode_values(sent.name, sent.datatype, sent.data, shape=sent.shape, finite=finite)
+    try:
+        found = sent.as_numpy()
+    except (ValueError, struct.error) as error:
+        due = f"{sent.datatype} and the shape {sent.shape}"
+        raise RequestError(f"the bytes of {sent.name} do not fit {due}: {error}") from error
     if sent.datatype == TEXT:
-        return _decode_texts(sent.name, _split(sent.name, content, count))
-    dtype = find_dtype(sent.datatype)
-    if len(content) != count * dtype.itemsize:
-        due = f"{count * dtype.itemsize} for the shape {list(sent.shape)} of {sent.datatype}"
-        raise RequestError(f"{sent.name} has {len(content)} bytes instead of {due}")
-    if sent.datatype == "BOOL" and np.frombuffer(content, np.uint8).max(initial=0) > 1:
+        return decode_texts(sent.name, found.ravel().tolist()).reshape(found.shape)
+    if sent.datatype == "BOOL" and found.view(np.uint8).max(initial=0) > 1:
         raise RequestError(f"{sent.name} is BOOL, and has bytes other than 0 and 1")
-    # A copy: runtimes need memory that is aligned, and some write into it.
-    return np.frombuffer(content, dtype).copy()
+    return found.copy()  # runtimes need memory that is aligned, and some write into it
 
 
-def _split(name: str, content: bytes | memoryview, count: int) -> list[bytes]:
-    """Return texts, each of which has its length before it."""
-    found, at = list[bytes](), 0
-    while at < len(content):
-        end = at + _LENGTH.size
-        if end > len(content) or (end := end + _LENGTH.unpack_from(content, at)[0]) > len(content):
-            raise RequestError(f"{name} ends within a text: each one follows its length, 4 bytes, little-endian")
-        found.append(bytes(content[at + _LENGTH.size : end]))
-        at = end
-    if len(found) != count:
-        raise RequestError(f"{name} has {len(found)} elements, and its shape {count}")
-    return found
+def decode_values(name: str, datatype: str, values: Sequence[Any], *, shape: Sequence[int], finite: bool) -> Array:
+    """Return the array of a tensor that was sent as values, nested or flat.
+
+    Raises:
+        RequestError: They do not fit the type or the shape.
+    """
+    flat = _flatten(values, name)
+    if len(flat) != math.prod(shape):
+        raise RequestError(f"{name} has {len(flat)} elements, and its shape {list(shape)} has {math.prod(shape)}")
+    if datatype == TEXT:
+        return decode_texts(name, flat).reshape(shape)
+    if datatype == "FP16":
+        raise RequestError(f"{name} is {datatype}, which is sent as binary data only")
+    dtype = find_dtype(datatype)
+    allowed: set[type] = {bool} if dtype.kind == "b" else {int, float} if dtype.kind == "f" else {int}
+    if odd := set(map(type, flat)) - allowed:
+        names = ", ".join(sorted(one.__name__ for one in odd))
+        raise RequestError(f"{name} is {datatype}, and its data contains values of the type {names}")
+    try:
+        with np.errstate(over="ignore"):
+            found = np.array(flat, dtype)
+    except (OverflowError, ValueError) as error:
+        raise RequestError(f"{name} has a value beyond the range of {datatype}") from error
+    if finite and dtype.kind == "f" and not np.isfinite(found).all():
+        raise RequestError(f"{name} has a value beyond the range of {datatype}")
+    return found.reshape(shape)
 
 
 def _flatten(content: Sequence[Any], name: str) -> Sequence[Any]:
@@ -129,30 +128,12 @@ def _flatten(content: Sequence[Any], name: str) -> Sequence[Any]:
     raise RequestError(f"the data of {name} is not a list, or lists of equal lengths")
 
 
-def _decode_values(sent: Sent, flat: Sequence[Any], count: int) -> Array:
-    if len(flat) != count:
-        raise RequestError(f"{sent.name} has {len(flat)} elements, and its shape {list(sent.shape)} has {count}")
-    if sent.datatype == TEXT:
-        return _decode_texts(sent.name, flat)
-    if sent.datatype in HALF:
-        raise RequestError(f"{sent.name} is {sent.datatype}, which is sent as binary data only")
-    dtype = find_dtype(sent.datatype)
-    allowed: set[type] = {bool} if dtype.kind == "b" else {int, float} if dtype.kind == "f" else {int}
-    if odd := set(map(type, flat)) - allowed:
-        names = ", ".join(sorted(one.__name__ for one in odd))
-        raise RequestError(f"{sent.name} is {sent.datatype}, and its data contains values of the type {names}")
-    try:
-        with np.errstate(over="ignore"):
-            found = np.array(flat, dtype)
-    except (OverflowError, ValueError) as error:
-        raise RequestError(f"{sent.name} has a value beyond the range of {sent.datatype}") from error
-    if dtype.kind == "f" and isinstance(flat, list) and not np.isfinite(found).all():
-        # JSON, which is read into lists, has no such values: a number was too large. gRPC has them.
-        raise RequestError(f"{sent.name} has a value beyond the range of {sent.datatype}")
-    return found
+def decode_texts(name: str, values: Sequence[Any]) -> Array:
+    """Return texts as an array.
 
-
-def _decode_texts(name: str, values: Sequence[Any]) -> Array:
+    Raises:
+        RequestError: One is no text, or not UTF-8.
+    """
     found = np.empty(len(values), object)
     for at, value in enumerate(values):
         if not isinstance(value, bytes | str):
@@ -162,35 +143,6 @@ def _decode_texts(name: str, values: Sequence[Any]) -> Array:
         except UnicodeDecodeError as error:
             raise RequestError(f"{name} has a text that is not UTF-8") from error
     return found
-
-
-def encode_bytes(array: Array) -> bytes:
-    """Return the elements of an array as bytes; a text follows its length."""
-    if array.dtype.kind not in "OUS":
-        return np.ascontiguousarray(array).tobytes()
-    texts = map(encode_text, array.ravel())
-    return b"".join(part for text in texts for part in (_LENGTH.pack(len(text)), text))
-
-
-def encode_text(value: Any) -> bytes:
-    """Return the bytes of an element of text."""
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-
-
-def encode_values(name: str, datatype: str, array: Array) -> list[Any]:
-    """Return the elements of an array as values for JSON, flat.
-
-    Raises:
-        RequestError: JSON cannot express them.
-    """
-    if datatype == TEXT:
-        return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in array.flat]
-    if datatype in HALF:
-        raise RequestError(f"{name} is {datatype}: request it as binary data, by its parameter binary_data")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise RequestError(f"{name} has infinite values or NaN, which JSON lacks: request it as binary data")
-    flat: list[Any] = array.ravel().tolist()
-    return flat
 
 
 def check_result(name: str, datatype: str, array: Any) -> Array:

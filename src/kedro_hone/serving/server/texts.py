@@ -14,7 +14,7 @@ from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.serving.server.checks import BATCH, explain_large
 from kedro_hone.serving.server.configuration import TensorDescription, TextInput
 from kedro_hone.serving.server.failures import RequestError
-from kedro_hone.serving.server.tensors import TEXT, Sent, decode
+from kedro_hone.serving.server.tensors import TEXT, Sent, check_shape, decode
 
 TEXT_INPUT: Final = TensorDescription(name="text", datatype=TEXT, shape=(-1,))
 """The only input of a model with a tokenizer: a text for each row."""
@@ -62,11 +62,12 @@ class Tokenizer:
         if [one.name for one in inputs] != [TEXT_INPUT.name] or inputs[0].datatype != TEXT:
             raise RequestError(f"the model takes one input, {TEXT_INPUT.name}, of the type {TEXT}")
         (sent,) = inputs
+        check_shape(sent.name, sent.shape)
         if len(sent.shape) != 1:
             raise RequestError(f"{sent.name} has the shape {list(sent.shape)}; the model takes one text per row")
         if sent.shape[0] > most_rows:
             raise explain_large(BATCH, sent.shape[0], most_rows)
-        texts = [self._text.prompt + str(one) for one in decode(sent)]
+        texts = [self._text.prompt + str(one) for one in decode(sent, finite=True)]
         rows = self._fast.encode_batch([one.lower() for one in texts] if self._text.lower else texts)
         return {spec.name: _stack(rows, spec) for spec in self._specs}
 

@@ -20,6 +20,7 @@ import uvicorn
 
 from hone_runtime.errors import ExitCode, HoneError
 from kedro_hone.serving.server.configuration import Configuration, read_configuration
+from kedro_hone.serving.server.data_plane import Server
 from kedro_hone.serving.server.grpc_service import make_grpc_server
 from kedro_hone.serving.server.logs import configure_logs, log
 from kedro_hone.serving.server.metrics import make_metrics
@@ -27,7 +28,6 @@ from kedro_hone.serving.server.models import open_model
 from kedro_hone.serving.server.parents import end_with_parent
 from kedro_hone.serving.server.ports import format_address, listen
 from kedro_hone.serving.server.rest import make_app
-from kedro_hone.serving.server.server_state import Server
 
 SETTLE_SECONDS: Final = 1.0
 """How long new requests are still answered after a signal to stop: clients and load balancers notice meanwhile."""
@@ -87,8 +87,8 @@ def open_models(configuration: Configuration) -> Server:
         HoneError: As in ``open_model``.
     """
     metrics = make_metrics()
-    models = {one.name: open_model(one, limits=configuration.limits, metrics=metrics) for one in configuration.models}
-    return Server(models=models, limits=configuration.limits, metrics=metrics)
+    models = [open_model(one, limits=configuration.limits, metrics=metrics) for one in configuration.models]
+    return Server(models, limits=configuration.limits, metrics=metrics)
 
 
 async def serve(configuration: Configuration, server: Server, *, ready: int) -> None:
@@ -124,7 +124,7 @@ async def serve(configuration: Configuration, server: Server, *, ready: int) -> 
         os.write(ready, b"1")
         os.close(ready)
         await asyncio.wait([serving, loop.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
-        server.ready = False
+        server.accepting = False
         await asyncio.sleep(min(SETTLE_SECONDS, grace / 2))
         await http.close_port(listener)
         # The clients of the last connections send their requests, which would be closed as unused ones.

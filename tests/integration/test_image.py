@@ -124,7 +124,7 @@ def test_a_modelpack_needs_no_environment(registry: str, home: Path, tmp_path: P
     said = pack(write_version(tmp_path / "one"), "--format", "modelpack", "--push", target).output
     raw = run("skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{target}")
     assert json.loads(raw)["artifactType"] == "application/vnd.cncf.model.manifest.v1+json"
-    assert Descriptor(media_type=LAYER, digest=said.split()[1], size=0)
+    assert Descriptor(media_type=LAYER, digest=said.split("packed")[1].split()[0], size=0)
 
 
 def test_nothing_is_written_without_a_place(home: Path, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_nothing_is_written_without_a_place(home: Path, tmp_path: Path) -> None:
 
 def test_a_name_that_no_server_can_have_is_refused(home: Path, tmp_path: Path) -> None:
     version = write_version(tmp_path / "one")
-    done = pack(version, "--name", "a b", "--base", make_base(tmp_path), "-o", tmp_path / "layout", code=3)
+    done = pack(version, "--name", "a b", "--base", make_base(tmp_path), "-o", tmp_path / "layout", code=2)
     assert "--name" in done.output
 
 

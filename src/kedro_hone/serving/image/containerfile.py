@@ -91,12 +91,11 @@ def _format(base: str) -> str:
 
 
 def _select(locks: Iterable[Path], versions: Mapping[str, str]) -> str:
-    """Return the entries of locks, with their hashes, for some packages in their versions."""
+    """Return the entries of locks, with their hashes, for some packages; of two builds of one, that of its version."""
     text = "\n".join(lock.read_text(encoding="utf-8") for lock in locks)
-    entries = re.findall(r"^(\S+)==(\S+)((?:[^\n]*\\\n)*[^\n]*)", text, re.MULTILINE)
-    chosen = [
-        f"{name}=={version}{rest}"
-        for name, version, rest in entries
-        if versions.get(canonicalize_name(name)) == version
-    ]
-    return "\n".join([*chosen, ""])
+    found = dict[str, str]()
+    for name, version, rest in re.findall(r"^(\S+)==(\S+)((?:[^\n]*\\\n)*[^\n]*)", text, re.MULTILINE):
+        key = canonicalize_name(name)
+        if key in versions and (key not in found or versions[key] == version):
+            found[key] = f"{name}=={version}{rest}"
+    return "\n".join([*found.values(), ""])

@@ -58,7 +58,7 @@ def test_of_the_builds_of_a_package_the_installed_one_is_taken(tmp_path: Path) -
         places, (LOCK, *(f"torch=={one} --hash=sha256:ee\n" for one in ("2+cpu", "2"))), strict=True
     ):
         place.write_text(text)
-    folder, versions = tmp_path / "context", {"kserve": "0.21.0", "torch": "2+cpu"}
+    folder, versions = tmp_path / "context", {"kserve": "0.20.0", "torch": "2+cpu"}
     model = {PurePosixPath("opt/hone/model/x.onnx"): b"x"}
     write_context(folder, base="b", runtime={}, model=model, locks=places, versions=versions)
     chosen = (folder / "requirements.lock").read_text()

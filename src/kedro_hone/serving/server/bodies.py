@@ -40,25 +40,30 @@ class Receiving:
             RequestError: It is too large, comes too slowly, or has an unknown encoding; or there are too many.
             ClientDisconnect: The client closed the connection.
         """
-        taken = 0
+        taken = [0]
         try:
-            _check_size(
-                int(declared) if (declared := received.headers.get("content-length", "")).isdigit() else 0, limit
-            )
-            parts = list[bytes]()
+            yield await self._receive(received, taken, limit=limit)
+        finally:
+            self._used -= taken[0]
+
+    async def _receive(self, received: Request, taken: list[int], *, limit: int) -> bytes:
+        """Return the body, and note the number of its bytes in ``taken``, also if it is refused."""
+        declared = received.headers.get("content-length", "")
+        _check_size(int(declared) if declared.isascii() and declared.isdigit() else 0, limit)
+        parts, size = list[bytes](), 0
+        try:
             async with asyncio.timeout(_BODY_SECONDS):
                 async for part in received.stream():
-                    taken += len(part)
+                    size += len(part)
+                    taken[0] = size
                     self._take(len(part))
-                    _check_size(taken, limit)
+                    _check_size(size, limit)
                     parts.append(part)
-            encoding = received.headers.get("content-encoding", "").strip().lower()
-            yield decompress(b"".join(parts), encoding, limit=limit)
         except TimeoutError as error:
             text = f"the request was not complete after {_BODY_SECONDS:.0f} s"
             raise RequestError(text, HTTPStatus.REQUEST_TIMEOUT) from error
-        finally:
-            self._used -= taken
+        encoding = received.headers.get("content-encoding", "").strip().lower()
+        return decompress(b"".join(parts), encoding, limit=limit)
 
     def _take(self, size: int) -> None:
         self._used += size

@@ -6,11 +6,9 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import send
+from linear_winners import compute_linear, spec, write_winner
 from onnx import helper
-from test_lifecycle import run_serve
-from test_rest import read_metrics
-from winners import compute_linear, spec, write_winner
+from running_server import read_metrics, run_serve, send
 
 pytestmark = pytest.mark.toolchain
 

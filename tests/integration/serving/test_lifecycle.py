@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import send, wait_until
 from installations import find_environments
-from winners import compute_linear, write_failing, write_linear
+from linear_winners import compute_linear, write_failing, write_linear
+from running_server import run_serve, send, wait_until
 
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.serving.environment import SERVER
@@ -32,22 +32,6 @@ pytestmark = pytest.mark.toolchain
 X = [[0.1, 0.2, 0.3, 0.4]]
 VALID = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": X}]}
 INFER = "/v2/models/linear/infer"
-
-
-def run_serve(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a server that does not start."""
-    command = [
-        sys.executable,
-        "-m",
-        "kedro_hone",
-        "serve",
-        "--http-port",
-        "0",
-        "--grpc-port",
-        "0",
-        *map(str, arguments),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
 
 class Clients:

@@ -8,12 +8,13 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import send
-from winners import compute_linear
+from linear_winners import compute_linear
+from running_server import send
 
 pytestmark = pytest.mark.toolchain
 
@@ -52,7 +53,10 @@ REQUESTS = {
     "wrong size": (change(shape=[1, 5], data=[1] * 5), {}, 400),
     "negative size": (change(shape=[-1, 4]), {}, 400),
     "no rows": (change(shape=[0, 4], data=[]), {}, 400),
-    "huge shape": (change(shape=[2**31 - 1, 4]), {}, 413),
+    "huge shape": (change(shape=[2**31 - 1, 4], data=[0] * 4), {}, 413),
+    "nested as another shape": (change(shape=[1, 4], data=[[0, 0], [0, 0]]), {}, 400),
+    "nested the other way": (change(shape=[2, 2], data=[[0, 0, 0, 0]]), {}, 400),
+    "a name of a megabyte": (change(name="x" * 900_000), {}, 400),
     "too many rows": (change(shape=[101, 4], data=[0] * 404), {}, 413),
     "fewer values than the shape": (change(data=[1, 2, 3]), {}, 400),
     "ragged": (change(data=[[1, 2, 3], 4]), {}, 400),
@@ -194,3 +198,40 @@ def test_grpc_requests_that_are_wrong(server, triton_client) -> None:
 def test_none_of_them_was_an_error_of_the_server(server) -> None:
     assert server.log.read_text() == ""
     assert server.process.poll() is None
+
+
+@pytest.mark.attack(
+    what="a client that sends headers without an end",
+    who="network",
+    stopped_by="a limit of bytes for the head of a request, after which the connection is closed",
+)
+@pytest.mark.parametrize("sent", [b"x: aaaaaaaaaaaaaaaaaaaa\r\n" * 64, b"a" * 4096], ids=["many", "one"])
+def test_headers_without_an_end_close_the_connection(server, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=30) as connection:
+        connection.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nx: " % INFER.encode())
+        with pytest.raises(OSError, match=r"reset|Broken pipe|timed out"):  # noqa: PT012 - the kernel buffers some
+            for _ in range(10_000):
+                connection.sendall(sent)
+    assert server.call(INFER, VALID)[0] == 200
+
+
+@pytest.mark.attack(
+    what="clients that send their bodies slowly, so that nobody else is answered",
+    who="network",
+    stopped_by="a request takes a place in the queue when it is complete",
+)
+def test_slow_bodies_take_no_places(server) -> None:
+    slow = [socket.create_connection(("127.0.0.1", server.http_port), timeout=30) for _ in range(140)]
+    try:
+        for one in slow:
+            one.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{" % INFER.encode())
+        time.sleep(0.5)
+        assert server.call(INFER, VALID)[0] == 200
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_an_error_quotes_little_of_a_large_request(server) -> None:
+    _, found = server.call(INFER, change(name="x" * 900_000))
+    assert len(found["error"]) < 2000

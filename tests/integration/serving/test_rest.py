@@ -9,9 +9,8 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import send
-from prometheus_client.parser import text_string_to_metric_families
-from winners import compute_linear
+from linear_winners import compute_linear
+from running_server import read_metrics, send
 
 pytestmark = pytest.mark.toolchain
 
@@ -157,12 +156,6 @@ def test_curl_as_in_the_documentation(server) -> None:
     command = ["curl", "--silent", "--fail", f"http://127.0.0.1:{server.http_port}{INFER}", "--data", json.dumps(VALID)]
     run = subprocess.run(command, capture_output=True, check=True, timeout=60)
     np.testing.assert_allclose(read_output(json.loads(run.stdout)), compute_linear(X), rtol=1e-5)
-
-
-def read_metrics(server) -> dict[tuple[str, ...], float]:
-    text = server.call("/metrics")[1].decode()
-    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-    return {(one.name, *sorted(one.labels.values())): one.value for one in samples}
 
 
 def test_metrics_count_by_model_code_and_protocol(server) -> None:

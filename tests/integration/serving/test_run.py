@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from winners import make_weights, write_linear
+from linear_winners import make_weights, write_linear
 
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.errors import HoneError

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from linear_winners import spec, write_winner
 from onnx import helper
-from test_lifecycle import run_serve
+from running_server import run_serve
 from tokenizers import Tokenizer, models, pre_tokenizers
-from winners import spec, write_winner
 
 pytestmark = pytest.mark.toolchain
 

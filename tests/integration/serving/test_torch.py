@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from test_lifecycle import run_serve
-from winners import compute_linear, write_torchscript
+from linear_winners import compute_linear, write_torchscript
+from running_server import run_serve
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

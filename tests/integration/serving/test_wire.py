@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from installations import find_environments
-from winners import write_linear
+from linear_winners import write_linear
 
 from hone_runtime.values.manifest import Manifest
 from hone_runtime.values.wire import WireComparison

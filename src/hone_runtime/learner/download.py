@@ -62,7 +62,13 @@ class Download:
 
 
 def fetch_winner(
-    uri_or_path: str, stack: ExitStack, *, verify: Policy | None, vouched: bool, digest: str = ""
+    uri_or_path: str,
+    stack: ExitStack,
+    *,
+    verify: Policy | None,
+    vouched: bool,
+    digest: str = "",
+    copied_from: Path | None = None,
 ) -> Download:
     """Download a winner if it is not in a folder, and check its files; nothing is opened.
 
@@ -72,6 +78,7 @@ def fetch_winner(
         verify: The required signer; None if no signature is required.
         vouched: Whether code may be opened: the user requires a signature, or trusts the author.
         digest: The digest of the only accepted artifact; empty for any.
+        copied_from: The folder that the path is a copy of: its place may name the model that must be signed.
 
     Raises:
         HoneError: As in ``load``, except for what concerns the runtime and the golden rows.
@@ -80,7 +87,7 @@ def fetch_winner(
     if is_uri(uri_or_path) or not folder.is_dir():
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
         version = find_registry(uri_or_path).pull(uri_or_path, folder)
-    name = version.name if version else find_model_name(folder)
+    name = version.name if version else find_model_name(copied_from or folder)
     read = verify_version(folder, verify, name=name) if verify else {}
     due = version.tags.get(DIGEST) if version else None
     artifact, files = find_artifact(folder, uri_or_path, due=due, read=read)

@@ -69,7 +69,7 @@ def image(uri: str, **asked: Any) -> None:
         check_target(asked["output"])
     blobs, private = Blobs(find_home() / "images"), read_private(Path.cwd())
     blobs.collect()
-    with pull_allowed(uri, asked, name=asked["name"], copies=True) as winner:
+    with pull_allowed(uri, asked, name=asked["name"]) as winner:
         if gap := find_golden_gap(winner):
             _print("note", f"the golden rows were not compared: {gap}")
         environment = None if asked["form"] == "modelpack" else build_server([winner])

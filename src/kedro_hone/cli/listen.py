@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -58,9 +59,13 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 @click.command()
 @click.argument("uri")
 def approve(uri: str) -> None:
-    """Move the alias to the winner URI, which was published with `hone.publish.approval`."""
+    """Move the alias to the winner URI, which was published with `hone.publish.approval`, and the tag of its image."""
     configure()
-    publication = approve_winner(uri, project=find_root())
+    root, push = find_root(), ""
+    with suppress(HoneError):  # without a recipe there is no place for an image
+        image = read_rule(root, None)[0].publish.image
+        push = image.push if image else ""
+    publication = approve_winner(uri, project=root, push=push)
     click.echo(f"{publication.alias} points to {publication.uri}")
 
 

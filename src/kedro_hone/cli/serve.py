@@ -90,7 +90,7 @@ def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> N
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-serve-")))
         winners = [
-            stack.enter_context(pull_allowed(uri, options, name=name, copies=True))
+            stack.enter_context(pull_allowed(uri, options, name=name))
             for uri, name in zip(uris, names or [None] * len(uris), strict=True)
         ]
         configuration = _configure(winners, options)

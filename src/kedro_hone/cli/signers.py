@@ -58,16 +58,13 @@ def read_policy(options: Mapping[str, Any]) -> Policy | None:
 
 
 @contextmanager
-def pull_allowed(
-    uri: str, options: Mapping[str, Any], *, name: str | None = None, copies: bool = False
-) -> Iterator[ServedWinner]:
-    """Download a winner that the options of a command allow, and remove it at the end.
+def pull_allowed(uri: str, options: Mapping[str, Any], *, name: str | None = None) -> Iterator[ServedWinner]:
+    """Download a winner that the options of a command allow, or copy its folder, and remove it at the end.
 
     Args:
         uri: As in ``pull_winner``.
         options: All options of the command, with those of ``signer_options`` and ``trust_option``.
         name: The name in the server.
-        copies: As in ``pull_winner``.
 
     Raises:
         HoneError: As in ``pull_winner``; the hint of ``native-not-trusted`` names the options.
@@ -76,7 +73,7 @@ def pull_allowed(
     with ExitStack() as stack:
         try:
             winner = stack.enter_context(
-                pull_winner(uri, name=name, verify=policy, trusted=options["trust"] == "native", copies=copies)
+                pull_winner(uri, name=name, verify=policy, trusted=options["trust"] == "native", copies=True)
             )
         except HoneError as error:
             if error.slug != "native-not-trusted":

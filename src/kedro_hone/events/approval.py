@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from hone_runtime.values.regular import read_regular
 from kedro_hone.serving.forms import tag
 
 
-def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
+def approve_winner(uri: str, *, project: Path, alias: str = "", push: str = "") -> Publication:
     """Move the alias to a winner that waits for it, and the tag of its image, if files and evidence prove it.
 
     If this machine signs what it publishes, the version must be signed by the same key.
@@ -28,6 +29,8 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
         uri: The winner.
         project: The root of the Kedro project.
         alias: The approved alias; empty for the one that the winner waits for.
+        push: Where this project's recipe pushes the image of a winner. Its tag is written only there, whatever the
+            evidence names; empty if no tag is written.
 
     Raises:
         HoneError: As ``approve``; ``approval-outdated``: it waits for another alias now; ``signing-unusable``: this
@@ -39,18 +42,23 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         version = Path(scratch, "version")
         check_published(info.uri, version, registry, _find_policy())
-        image = _find_image(version / EVIDENCE_FOLDER / EVIDENCE)
+        image = _find_image(version / EVIDENCE_FOLDER / EVIDENCE, push) if push else ""
     publication = approve(registry, info.uri, approved=awaited)  # the tag may have been changed meanwhile
     if image and publication.alias:
-        tag(*image)
+        tag(image, push)
     return publication
 
 
-def _find_image(evidence: Path) -> tuple[str, str] | None:
-    """Return the digest of the image in the evidence, which was checked, and where it was pushed; None if absent."""
+def _find_image(evidence: Path, push: str) -> str:
+    """Return the digest of the image that the evidence lists for a place; empty if absent.
+
+    Anyone who can write to the registry of models may have written the evidence, so neither a place nor anything but a
+    digest is taken from it.
+    """
     claim: Any = json.loads(read_regular(evidence))
-    image = next((one["digest"] for one in claim.get("forms", ()) if one["form"] == IMAGE), "")
-    return (image, claim["recipe"]["publish"]["image"]["push"]) if image else None
+    forms = (one for one in claim.get("forms", ()) if one.get("form") == IMAGE)
+    found = (str(one.get("digest")) for one in forms if one.get("place") == push.rpartition(":")[0])
+    return next((digest for digest in found if re.fullmatch(r"sha256:[0-9a-f]{64}", digest)), "")
 
 
 def _find_policy() -> Policy | None:

@@ -10,11 +10,12 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import Download, fetch_winner, is_uri
 from hone_runtime.learner.golden import Golden
 from hone_runtime.signing.policy import Policy
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.manifest import copy_tree
+from hone_runtime.values.manifest import UnsealableError, copy_tree
 from kedro_hone.serving.tensors import Tensor, describe_tensors
 
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -71,12 +72,27 @@ def pull_winner(
         HoneError: ``serving-unsupported``, or as in ``hone_runtime.learner.download.fetch_winner``.
     """
     with ExitStack() as stack:
-        place = uri
+        place, source = uri, None
         if copies and not is_uri(uri) and Path(uri).is_dir():
-            place = str(Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")), Path(uri).resolve().name))
-            copy_tree(Path(uri).resolve(), Path(place), share=False)
+            source = Path(uri).resolve()
+            place = _copy_version(source, stack)
         vouched = verify is not None or trusted
-        yield describe_winner(fetch_winner(place, stack, verify=verify, vouched=vouched), uri, name=name)
+        download = fetch_winner(place, stack, verify=verify, vouched=vouched, copied_from=source)
+        yield describe_winner(download, uri, name=name)
+
+
+def _copy_version(folder: Path, stack: ExitStack) -> str:
+    place = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")), folder.name)
+    try:
+        copy_tree(folder, place, share=False)
+    except UnsealableError as error:
+        raise HoneError(
+            "model-corrupt",
+            f"{folder} is not a published version.",
+            why=f"{error}.",
+            hint="A version has only files and folders; pull or publish it again.",
+        ) from error
+    return str(place)
 
 
 def describe_winner(download: Download, uri: str, *, name: str | None = None) -> ServedWinner:

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +231,33 @@ def test_slow_bodies_take_no_places(server) -> None:
     finally:
         for one in slow:
             one.close()
+
+
+@pytest.mark.attack(
+    what="trailers without an end, which are read after the answer",
+    who="network",
+    stopped_by="a limit of bytes for a whole request",
+)
+def test_trailers_without_an_end_close_the_connection(server) -> None:
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=30) as connection:
+        connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        with pytest.raises(OSError, match=r"reset|Broken pipe|timed out"):  # noqa: PT012 - the kernel buffers some
+            for _ in range(10_000):
+                connection.sendall(b"x: aaaaaaaaaaaaaaaaaaaa\r\n" * 64)
+    assert server.call(INFER, VALID)[0] == 200
+
+
+@pytest.mark.attack(
+    what="many small requests that become large when they are decompressed",
+    who="network",
+    stopped_by="each counts as large as it may become while it is decompressed, in a thread",
+)
+def test_compressed_requests_share_the_memory(server) -> None:
+    body = gzip.compress(b" " * (1 << 20), mtime=0)
+    with ThreadPoolExecutor(32) as pool:
+        found = list(pool.map(lambda _: server.call(INFER, body, content_encoding="gzip")[0], range(64)))
+    assert set(found) <= {400, 413, 429}
+    assert server.call(INFER, VALID)[0] == 200
 
 
 def test_an_error_quotes_little_of_a_large_request(server) -> None:

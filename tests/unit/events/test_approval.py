@@ -63,16 +63,32 @@ def test_a_checked_winner_gets_its_alias(registry, checked, tmp_path, alias):
     assert registry.moved == [("models:/digits/2", "honed")]
 
 
-def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp_path):
-    tagged, push = [], "registry.example.org/team/digits:latest"
-    forms = [{"form": "triton", "digest": "sha256:1"}, {"form": "image", "digest": "sha256:2"}]
-    recipe = {"publish": {"image": {"push": push}}}
-    monkeypatch.setattr(
-        approval, "check_published", lambda _, folder, *__: write_evidence(folder, forms=forms, recipe=recipe)
-    )
-    monkeypatch.setattr(approval, "tag", lambda *given: tagged.append((*given, [*registry.moved])))
-    approval.approve_winner("models:/digits/2", project=tmp_path)
-    assert tagged == [("sha256:2", push, [("models:/digits/2", "honed")])]
+PUSH = "registry.example.org/team/digits:latest"
+DIGEST = f"sha256:{'2' * 64}"
+
+
+@pytest.mark.attack(
+    what="evidence that names another image, or another place for its tag, than the project that approves",
+    who="registry",
+    stopped_by="the tag is written only at the place in the project's own recipe, and only for a digest",
+)
+@pytest.mark.parametrize(
+    ("form", "push", "tagged"),
+    [
+        ({"form": "image", "digest": DIGEST, "place": "registry.example.org/team/digits"}, PUSH, True),
+        ({"form": "image", "digest": DIGEST, "place": "registry.example.org/someone/else"}, PUSH, False),
+        ({"form": "image", "digest": "latest", "place": "registry.example.org/team/digits"}, PUSH, False),
+        ({"form": "image", "digest": "../../x", "place": "registry.example.org/team/digits"}, PUSH, False),
+        ({"form": "triton", "digest": DIGEST, "place": "registry.example.org/team/digits"}, PUSH, False),
+        ({"form": "image", "digest": DIGEST, "place": "registry.example.org/team/digits"}, "", False),
+    ],
+)
+def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp_path, *, form, push, tagged):
+    found = []
+    monkeypatch.setattr(approval, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
+    monkeypatch.setattr(approval, "tag", lambda *given: found.append((*given, [*registry.moved])))
+    approval.approve_winner("models:/digits/2", project=tmp_path, push=push)
+    assert found == ([(DIGEST, PUSH, [("models:/digits/2", "honed")])] if tagged else [])
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):

@@ -42,6 +42,24 @@ def test_a_folder_that_was_altered_is_refused_with_a_copy_too(tmp_path: Path) ->
     assert refused.value.slug == "model-corrupt"
 
 
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        make_onnx_winner(tmp_path / "digits", stack=stack)
+        (tmp_path / "digits" / "other").symlink_to("/etc/hostname")
+        with pytest.raises(HoneError) as refused:
+            stack.enter_context(pull_winner(str(tmp_path / "digits"), copies=True))
+    assert refused.value.slug == "model-corrupt"
+
+
+def test_a_copy_has_the_name_of_the_folders_place(tmp_path: Path) -> None:
+    """The name is compared with the one that was signed."""
+    with ExitStack() as stack:
+        make_onnx_winner(tmp_path / "churn-hone" / "1", stack=stack)
+        for copies in (False, True):
+            winner = stack.enter_context(pull_winner(str(tmp_path / "churn-hone" / "1"), copies=copies))
+            assert (winner.name, winner.download.name) == ("churn", "churn")
+
+
 @pytest.mark.parametrize(
     ("name", "server"),
     [("digits", "digits"), ("models/net.onnx", "net.onnx"), ("a b/price (EUR)", "price-EUR"), ("..", "model")],

@@ -9,7 +9,7 @@ from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from hone_runtime.contract.toolchain import UNTRACKED
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.download import is_uri
-from hone_runtime.signing.policy import SIGNATURE, VERSION_FILES
+from hone_runtime.signing.policy import SIGNATURE, UNSIGNED, VERSION_FILES
 from hone_runtime.text import clean_line
 from hone_runtime.values.forms import FORMS_FOLDER
 from hone_runtime.values.regular import read_regular
@@ -69,7 +69,7 @@ def list_version(winner: ServedWinner) -> Tree:
     folder = winner.download.folder
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
     found = {PurePosixPath(path.relative_to(folder).as_posix()): path for path in paths}
-    dropped = {FORMS_FOLDER, VERSION_FILES, SIGNATURE} if (folder / FORMS_FOLDER).is_dir() else set[str]()
+    dropped = {FORMS_FOLDER, VERSION_FILES, *UNSIGNED} if (folder / FORMS_FOLDER).is_dir() else set[str]()
     kept = (name for name in found if name.parts[0] not in dropped)
     return {name: found[name] for name in kept if not any(part.startswith(".") for part in name.parts)}
 

@@ -101,7 +101,9 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
     hint = "Remove it from the model or its evidence, and publish the winner again."
     for place in sorted(tree):
         with _open(tree[place]) as content:
-            if named := _search(content, secrets):
+            if named := _search(str(place).encode(), secrets):
+                found.append(f"The name of a file contains the value of {named}.")
+            elif named := _search(content, secrets):
                 found.append(f"{place} contains the value of {named}.")
             elif _search(content, tokens):
                 found.append(f"{place} contains a key or a token.")
@@ -116,7 +118,8 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
 
 def _list_forms(value: str) -> list[tuple[str, str]]:
     """Return a secret as it is, and as it is written in JSON if that differs, each with a remark for the error."""
-    escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")} - {value}
+    plain = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    escaped = {*plain, *(one.replace("/", "\\/") for one in plain), quote(value, safe=""), quote(value)} - {value}
     return [("", value), *((f", escaped ({at})", one) for at, one in enumerate(sorted(escaped), 1))]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -63,7 +64,15 @@ class Receiving:
             text = f"the request was not complete after {_BODY_SECONDS:.0f} s"
             raise RequestError(text, HTTPStatus.REQUEST_TIMEOUT) from error
         encoding = received.headers.get("content-encoding", "").strip().lower()
-        return decompress(b"".join(parts), encoding, limit=limit)
+        if encoding in {"", "identity"}:
+            return b"".join(parts)
+        taken[0] += limit  # what it may become
+        self._take(limit)
+        loop = asyncio.get_running_loop()
+        body = await loop.run_in_executor(None, partial(decompress, b"".join(parts), encoding, limit=limit))
+        given, taken[0] = taken[0], len(body)
+        self._used -= given - len(body)
+        return body
 
     def _take(self, size: int) -> None:
         self._used += size

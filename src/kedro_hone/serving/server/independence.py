@@ -12,9 +12,17 @@ from hone_runtime.interfaces.tensors import Arrays, Run
 from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.rows import BATCH
 from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import read_parts
 
 _COMPARED: Final = 16
 """The number of rows of a joined call that are compared with calls of their own."""
+_CHANGES: Final = ("reversed", "smallest", "largest", "beyond")
+_VALID: Final = frozenset({"reversed"})
+"""Changes that leave a row valid, whatever its numbers mean."""
+_COUPLED: Final = frozenset(
+    {"CumSum", "DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"}
+)
+"""Operators of ONNX whose result for a row depends on the other rows of a call."""
 _LARGE: Final = 1e3
 """A client may send numbers this many times as large as usual."""
 _ROUNDING: Final = 1e-5
@@ -36,6 +44,8 @@ def check_batching(name: str, artifact: Artifact, run: Run, *, golden: Golden | 
     """
     if odd := [one.name for one in (*artifact.inputs, *artifact.outputs) if one.shape[:1] != (BATCH,)]:
         raise _explain(name, f"The first axis of {odd[0]} is not a dynamic number of rows.")
+    if coupled := sorted(_COUPLED & _list_operators(artifact)):
+        raise _explain(name, f"Its operator {coupled[0]} computes with all rows of a call.")
     if golden is None:
         raise _explain(name, "It has no golden rows with which joined calls could be compared.")
     feeds = vary_rows({key: packed.unpack() for key, packed in golden.inputs.items()}, rows)
@@ -51,34 +61,64 @@ def check_batching(name: str, artifact: Artifact, run: Run, *, golden: Golden | 
         raise _explain(name, f"One client's rows change another's results: {said}.")
 
 
+def _list_operators(artifact: Artifact) -> set[str]:
+    """Return the operators that the adaptors noted for a model, or for the parts of a composite."""
+    noted = [artifact.metadata, *(part.metadata for part in read_parts(artifact))]
+    listed = (one.get("operators") for one in noted)
+    return {str(name) for names in listed if isinstance(names, list) for name in names}
+
+
 def _find_influence(run: Run, feeds: Arrays, joined: Arrays) -> str:
-    """Return how another last row changes the results of the rows before it, as a clause; empty if it does not.
+    """Return how another first or last row changes the results of the other rows, as a clause; empty if it does not.
 
     Where activations are quantized at run time, their scale is that of all rows in a call: one row with large numbers
     takes the precision of all others. The kernels are the same in both calls, so results may differ by rounding only.
     """
-    try:
-        found = run({name: _change_last(array) for name, array in feeds.items()})
-    except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
-        return f"a call with an unusual last row fails with {type(error).__name__}"
-    for name, array in joined.items():
-        before, after = array[:-1], found[name][:-1]
-        if before.dtype.kind != "f":
-            if not np.array_equal(before, after):
-                return f"its output {name} is another one"
-            continue
-        finite = np.isfinite(before)
-        scale = float(np.abs(before[finite]).max(initial=0.0)) or 1.0
-        changed = float(np.abs(after[finite].astype(np.float64) - before[finite]).max(initial=0.0)) / scale
-        if not changed <= _ROUNDING or not np.array_equal(np.isfinite(after), finite):
-            return f"its output {name} changes by {changed:.2g} of its largest value"
+    for place in (-1, 0):
+        others = slice(None, -1) if place else slice(1, None)
+        for change in _CHANGES:
+            changed = {name: _change_row(array, place, change) for name, array in feeds.items()}
+            try:
+                found = run(changed)
+            except Exception as error:  # noqa: BLE001 - runtimes raise anything
+                if change in _VALID:
+                    return f"a call with an unusual row fails with {type(error).__name__}"
+                continue  # such a row is refused for all, and each request is then called alone
+            for name, array in joined.items():
+                if said := _compare(array[others], found[name][others]):
+                    return f"its output {name} {said}"
     return ""
 
 
-def _change_last(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return rows with a last one of large numbers, or of the same whole numbers in another order."""
-    changed = array.copy()
-    changed[-1] = array[-1] * _LARGE if array.dtype.kind == "f" else np.flip(array[-1])
+def _compare(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
+    if before.dtype.kind != "f":
+        return "" if np.array_equal(before, after) else "is another one"
+    finite = np.isfinite(before)
+    if not finite.any():
+        return "has no finite number in the golden rows, so that nothing can be compared"
+    scale = float(np.abs(before[finite]).max()) or 1.0
+    changed = float(np.abs(after[finite].astype(np.float64) - before[finite]).max()) / scale
+    if changed <= _ROUNDING and np.array_equal(np.isfinite(after), finite):
+        return ""
+    return f"changes by {changed:.2g} of its largest value"
+
+
+def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndarray[Any, Any]:
+    """Return rows of which one has other numbers: large ones, or the smallest or largest of all rows."""
+    changed, kind = array.copy(), array.dtype.kind
+    if kind not in "fiu":
+        changed[place] = np.flip(array[place])
+        return changed
+    largest = float(np.abs(np.where(np.isfinite(array), array, 0)).max(initial=0)) if kind == "f" else int(array.max())
+    if change == "reversed":
+        changed[place] = np.flip(array[place])
+    elif kind == "f":
+        changed[place] = (-_LARGE if change == "smallest" else _LARGE) * max(largest, 1.0)
+    elif change == "beyond":
+        limits = np.iinfo(array.dtype)
+        changed[place] = min(int(_LARGE) * max(largest, 1), limits.max)
+    else:
+        changed[place] = array.min() if change == "smallest" else largest
     return changed
 
 

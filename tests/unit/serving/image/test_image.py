@@ -116,11 +116,17 @@ def test_other_forms_of_the_winner_are_left_out_with_the_list_of_all_files(tmp_p
     version = write_version(tmp_path / "one")
     (version / "exports" / "triton").mkdir(parents=True)
     (version / "exports" / "triton" / "config.pbtxt").write_text("name: 'one'")
-    write_version_files(version, model="one")
+    digest = write_version_files(version, model="one")
+    (version / "hone.json").write_text(json.dumps({"tags": {"hone.files": digest}}))
     packed = bench.pack(version)
-    names = {name for name, _ in bench.open_layer(packed.manifest.parts[-2])}
-    assert "opt/hone/model/artifact/model.onnx" in names
-    assert not [name for name in names if "exports" in name or "hone-files" in name]
+    files = dict(bench.open_layer(packed.manifest.parts[-2]))
+    assert "opt/hone/model/artifact/model.onnx" in files
+    assert not [name for name in files if any(one in name for one in ("exports", "hone-files", "hone.json"))]
+    for name, content in files.items():
+        (tmp_path / "layer" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "layer" / name).write_bytes(content)
+    with pull_winner(str(tmp_path / "layer" / "opt" / "hone" / "model")) as unpacked:  # its files are compared
+        assert unpacked.artifact.format == "onnx"
 
 
 def test_a_planted_secret_stops_the_image(tmp_path: Path, bench: Bench) -> None:

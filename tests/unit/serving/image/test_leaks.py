@@ -54,6 +54,12 @@ def test_a_planted_secret_is_refused_always(planted: bytes) -> None:
         refuse(b"\x00\xff" + planted + b"\x00", paths=paths)
 
 
+def test_a_secret_in_the_name_of_a_file_is_refused() -> None:
+    with pytest.raises(HoneError, match="name of a file") as refused:
+        refuse_leaks({PurePosixPath("s3cr3t-value.json"): b"{}"}, read_private(PROJECT, VARIABLES))
+    assert "s3cr3t-value" not in str(refused.value)
+
+
 @pytest.mark.parametrize("escape", [json.dumps, partial(json.dumps, ensure_ascii=False), partial(quote, safe="")])
 def test_a_secret_is_found_as_it_is_written_in_a_file(escape) -> None:
     value = 's3cr/et"quoted-värt'

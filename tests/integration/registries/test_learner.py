@@ -157,12 +157,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def list_pyfunc_blocks():
-    for name in ("README.md", "docs/how-to/use-the-winner.md"):
-        blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
-        for interface in ("onnx", "pytorch"):
-            marks = () if (name, interface) == ("README.md", "onnx") else pytest.mark.nightly
-            shown = [block for block in blocks if "mlflow.pyfunc" in block]
-            yield pytest.param(shown, interface, id=f"{name}-{interface}", marks=marks)
+    text = (ROOT / "docs/how-to/use-the-winner.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for interface in ("onnx", "pytorch"):
+        marks = () if interface == "onnx" else pytest.mark.nightly
+        yield pytest.param(
+            [block for block in blocks if "mlflow.pyfunc" in block], interface, id=interface, marks=marks
+        )
 
 
 @pytest.mark.parametrize(("blocks", "interface"), [*list_pyfunc_blocks()])

@@ -23,11 +23,11 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.hardware import Hardware
 from hone_runtime.values.judgement import GateOutcome
 from hone_runtime.values.measurement import (
     ConfirmationResult,
     Finalist,
-    Hardware,
     RaceResult,
     Speedup,
     Status,

@@ -74,10 +74,8 @@ def report(
     """
     run, store, won = context.run, context.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation, gates=context.recipe.all_gates):
-        hint = (
-            "Run the gates again: `kedro-hone run --pipelines compare --from-nodes gate.gate`. Nothing is "
-            "measured again."
-        )
+        again = "kedro-hone run --pipelines compare --from-nodes gate.gate"
+        hint = f"Run the gates again: `{again}`. Nothing is measured again."
         raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
@@ -245,8 +243,9 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
 def _make_program(context: RunContext) -> records.ProgramRecord:
     name, metric = context.recipe.program.name, context.recipe.program.metric
     scores = digest_metric(metric, project=context.run.project) or ""
-    digest = context.samples.program_digest
-    return records.ProgramRecord(name=name, digest=digest, metric=metric or "", metric_digest=scores)
+    return records.ProgramRecord(
+        name=name, digest=context.samples.program_digest, metric=metric or "", metric_digest=scores
+    )
 
 
 def _make_winner(decision: Decision, race: RaceResult, path: str) -> records.WinnerRecord | None:

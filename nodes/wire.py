@@ -1,4 +1,4 @@
-"""Measure the winner and the source through the wire, if the recipe asks for it."""
+"""Measure the winner and the source through the wire, if the recipe requires it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Pool:
             self._free.put(member)
 
     def take(self) -> Any:
-        """Return a free member, which serves nobody else until it is given back."""
+        """Return a free member, which serves no other call until it is given back."""
         return self._free.get()
 
     def give(self, member: Any) -> None:

@@ -6,10 +6,11 @@ import math
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import AwareDatetime, BeforeValidator, Field
+from pydantic import AwareDatetime, Field
 
 from hone_runtime.values.base import Derived, Value
 from hone_runtime.values.class_rows import ClassRows
+from hone_runtime.values.hardware import Hardware
 from hone_runtime.values.operators import Operators
 from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.spread import Spread
@@ -243,29 +244,6 @@ class Finalist(Value):
     verdict: str = Field("", description="`yes`, `no` or `undecided`: faster by the threshold? Empty when it failed.")
     deciding: Speedup | None = Field(None, description="The speed-up that the verdict was made from.")
     reason: str = Field("", description="Why it could not be confirmed, or an empty string.")
-
-
-_Sorted = Annotated[tuple[str, ...], BeforeValidator(sorted)]
-
-
-class Hardware(Value):
-    """The machine of the measurement."""
-
-    cpu: str = Field(description="The processor's name.")
-    cores: int = Field(description="The cores that the run could use.")
-    flags: _Sorted = Field((), description="All of its feature flags, as the system names them.")
-    instructions: str = Field("", description="Its vector instructions, such as `AVX-512, VNNI, BF16` or `AVX2 only`.")
-    gpu: str | None = Field(None, description="The accelerator's name, or None.")
-    driver: str | None = Field(None, description="Its driver, or None.")
-    os: str = Field(description="The operating system and its kernel.")
-    memory_bytes: int | None = Field(None, description="The memory that the run could use.")
-    threads: int | None = Field(None, description="The threads that every candidate was given.")
-
-    @property
-    def processor(self) -> str:
-        """The processor, its vector instructions and its cores, in the form used by every report."""
-        instructions = f" ({self.instructions})" if self.instructions else ""
-        return f"{self.cpu}{instructions}, {self.cores} cores"
 
 
 class Confirmation(Value):

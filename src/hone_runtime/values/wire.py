@@ -83,7 +83,7 @@ class WireComparison(Value):
 
 
 class WireOutcome(Value):
-    """The comparison that a recipe asked for, or why there is none."""
+    """The comparison that a recipe requires, or why there is none."""
 
     comparison: WireComparison | None = Field(None, description="The figures; None if nothing was measured.")
     reason: str = Field("", description="Why nothing was measured, or an empty string.")

@@ -80,7 +80,7 @@ def serve(uris: tuple[str, ...], *, names: tuple[str, ...], **options: Any) -> N
     """Serve published winners over HTTP and gRPC, by the Open Inference Protocol, until SIGTERM or Ctrl-C.
 
     Each URI is models:/name@alias, models:/name/version, or a folder. The server is ready when the golden rows gave the
-    recorded outputs. It listens on this machine only, unless --host says otherwise.
+    recorded outputs. It listens on this machine only, unless --host names another address.
     """
     if names and len(names) != len(uris):
         raise click.UsageError(f"--name is given {len(names)} times, and there are {len(uris)} URIs")

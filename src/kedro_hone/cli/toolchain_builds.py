@@ -12,10 +12,9 @@ from rich.live import Live
 from rich.text import Text
 
 from hone_runtime.contract.toolchain import Toolchain
-from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_line
 from hone_runtime.values.outcome import Failed
-from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.environment import Environment, explain_unbuildable
 from kedro_hone.core.environments.store import EnvironmentStore, measure_size
 
 
@@ -41,7 +40,7 @@ def build_all(toolchains: Sequence[Toolchain], *, wheels: Path | None = None) ->
             said = "this interpreter"
         click.echo(clean_line(f"{toolchain.name:18s} {said}"))
     if failed:
-        raise _explain(failed)
+        raise explain_unbuildable(failed)
 
 
 def build_one(store: EnvironmentStore, toolchain: Toolchain) -> Environment:
@@ -52,7 +51,7 @@ def build_one(store: EnvironmentStore, toolchain: Toolchain) -> Environment:
     """
     built = store.ensure(toolchain)
     if isinstance(built, Failed):
-        raise _explain([built])
+        raise explain_unbuildable([built])
     return built
 
 
@@ -70,13 +69,3 @@ def _watch(store: EnvironmentStore, toolchain: Toolchain, *, place: str) -> Envi
 
     with Live(get_renderable=show, console=console, refresh_per_second=1, transient=True):
         return store.ensure(toolchain)
-
-
-def _explain(failed: Sequence[Failed]) -> HoneError:
-    names = [one.by for one in failed]
-    several = len(names) > 1
-    what = f"The environment{'s' * several} of {', '.join(names)} cannot be built."
-    why = [f"{one.by}: {one.reason}" for one in failed] if several else failed[0].reason
-    logs = ", ".join(one.log for one in failed if one.log)
-    hint = f"{f'Read {logs}; a' if logs else 'A'} full disk and a missing network are the usual reasons."
-    return HoneError("toolchain-unbuildable", what, why=why, hint=hint)

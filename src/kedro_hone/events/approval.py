@@ -18,6 +18,7 @@ from hone_runtime.signing.sign import find_signer
 from hone_runtime.values.forms import IMAGE
 from hone_runtime.values.regular import read_regular
 from kedro_hone.serving.forms import tag
+from kedro_hone.serving.image.references import read_target
 
 
 def approve_winner(uri: str, *, project: Path, alias: str = "", push: str = "") -> Publication:
@@ -56,8 +57,9 @@ def _find_image(evidence: Path, push: str) -> str:
     digest is taken from it.
     """
     claim: Any = json.loads(read_regular(evidence))
+    place = read_target(push).place
     forms = (one for one in claim.get("forms", ()) if one.get("form") == IMAGE)
-    found = (str(one.get("digest")) for one in forms if one.get("place") == push.rpartition(":")[0])
+    found = (str(one.get("digest")) for one in forms if one.get("place") == place)
     return next((digest for digest in found if re.fullmatch(r"sha256:[0-9a-f]{64}", digest)), "")
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hone_runtime.values.artifact import Shape
 
 CLIENTS: Final = "clients"
-"""The key beside the sizes of a shape; no dimension of a model can be named so in a recipe."""
+"""The key beside the sizes of a shape; in a recipe, no dimension of a model can have this name."""
 MOST_CLIENTS: Final = 256
 """The most clients of a shape: each is a thread with inputs of its own."""
 

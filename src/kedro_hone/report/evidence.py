@@ -16,8 +16,9 @@ from hone_runtime.values.artifact import StepFacts
 from hone_runtime.values.base import Json, Value
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.forms import WinnerForm
+from hone_runtime.values.hardware import Hardware
 from hone_runtime.values.judgement import Judgement
-from hone_runtime.values.measurement import Choice, Confirmation, Finalist, Hardware, Quality, Speedup
+from hone_runtime.values.measurement import Choice, Confirmation, Finalist, Quality, Speedup
 from hone_runtime.values.operators import Operators
 from hone_runtime.values.samples import Split
 from hone_runtime.values.wire import WireOutcome
@@ -70,7 +71,7 @@ class Evidence(Value):
     choice: Choice | None = Field(None, description="What a person chose of the race; None for a search's own verdict.")
     race: records.RaceRecord = Field(description="How the search for the fastest went.")
     confirmation: Confirmation = Field(description="Finalists in fresh processes, and the source against itself.")
-    wire: WireOutcome | None = Field(None, description="Through the wire; None unless the recipe asked for it.")
+    wire: WireOutcome | None = Field(None, description="Through the wire; None unless the recipe requires it.")
     hardware: Hardware = Field(description="The machine.")
     environments: tuple[records.EnvironmentRecord, ...] = Field((), description="The toolchains' environments.")
     data: tuple[Split, ...] = Field((), description="The splits.")

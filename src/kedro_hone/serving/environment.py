@@ -10,7 +10,7 @@ from hone_runtime.contract.catalogue import find_installed
 from hone_runtime.contract.toolchain import Toolchain, Verification
 from hone_runtime.errors import HoneError
 from hone_runtime.values.outcome import Failed
-from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.environment import Environment, explain_unbuildable
 from kedro_hone.core.environments.requirements import explain_unsatisfied, read_pins
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.serving.winner import ServedWinner
@@ -83,11 +83,5 @@ def build_server(winners: Sequence[ServedWinner]) -> Environment:
     """
     built = EnvironmentStore().ensure(choose_server(winners))
     if isinstance(built, Failed):
-        log = f"Read {built.log}; a" if built.log else "A"
-        raise HoneError(
-            "toolchain-unbuildable",
-            "The environment of the server cannot be built.",
-            why=built.reason,
-            hint=f"{log} full disk and a missing network are the usual reasons.",
-        )
+        raise explain_unbuildable([built])
     return built

@@ -114,7 +114,7 @@ def write_forms(
     for name in names:
         if name == IMAGE and image is not None:
             digest = pack(winner, image).manifest.descriptor.digest
-            found.append(WinnerForm(form=name, digest=digest, place=image.push.rpartition(":")[0]))
+            found.append(WinnerForm(form=name, digest=digest, place=read_target(image.push).place))
         elif misfits[name]:
             found.append(WinnerForm(form=name, reason=misfits[name]))
         else:

@@ -13,11 +13,11 @@ from kedro.io import DataCatalog
 
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.hardware import Hardware
 from hone_runtime.values.measurement import (
     BUDGET,
     ConfirmationResult,
     Finalist,
-    Hardware,
     RaceResult,
     Standing,
     Status,

@@ -76,6 +76,7 @@ DIGEST = f"sha256:{'2' * 64}"
     ("form", "push", "tagged"),
     [
         ({"form": "image", "digest": DIGEST, "place": "registry.example.org/team/digits"}, PUSH, True),
+        ({"form": "image", "digest": DIGEST, "place": "localhost:5000/digits"}, "localhost:5000/digits", True),
         ({"form": "image", "digest": DIGEST, "place": "registry.example.org/someone/else"}, PUSH, False),
         ({"form": "image", "digest": "latest", "place": "registry.example.org/team/digits"}, PUSH, False),
         ({"form": "image", "digest": "../../x", "place": "registry.example.org/team/digits"}, PUSH, False),
@@ -88,7 +89,7 @@ def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp
     monkeypatch.setattr(approval, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
     monkeypatch.setattr(approval, "tag", lambda *given: found.append((*given, [*registry.moved])))
     approval.approve_winner("models:/digits/2", project=tmp_path, push=push)
-    assert found == ([(DIGEST, PUSH, [("models:/digits/2", "honed")])] if tagged else [])
+    assert found == ([(DIGEST, push, [("models:/digits/2", "honed")])] if tagged else [])
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):

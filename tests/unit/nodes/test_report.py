@@ -13,10 +13,10 @@ from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.values.artifact import StepFacts
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.digest import digest_json
+from hone_runtime.values.hardware import Hardware
 from hone_runtime.values.measurement import (
     ConfirmationResult,
     Finalist,
-    Hardware,
     Interval,
     Latency,
     Quality,

@@ -14,10 +14,10 @@ from hone_runtime.contract.registry import Publication
 from hone_runtime.values.artifact import StepFacts
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.digest import digest_json
+from hone_runtime.values.hardware import Hardware
 from hone_runtime.values.measurement import (
     Confirmation,
     Finalist,
-    Hardware,
     Interval,
     Latency,
     Quality,

@@ -1,10 +1,13 @@
-"""The environment of a toolchain's workers, as a value."""
+"""The environment of a toolchain's workers, as a value, and the error for one that cannot be built."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+from hone_runtime.errors import HoneError
 from hone_runtime.values.base import Value
+from hone_runtime.values.outcome import Failed
 
 Origin = Literal["locked", "shared", "named"]
 """Where an interpreter comes from: built from the toolchain's lock, shared with the run's process, or named in the
@@ -39,3 +42,14 @@ class Environment(Value):
         if self.named:
             return "named"
         return "locked" if self.own else "shared"
+
+
+def explain_unbuildable(failed: Sequence[Failed]) -> HoneError:
+    """Return the error for environments that could not be built, with the reason of each."""
+    names = [one.by for one in failed]
+    several = len(names) > 1
+    what = f"The environment{'s' * several} of {', '.join(names)} cannot be built."
+    why = [f"{one.by}: {one.reason}" for one in failed] if several else failed[0].reason
+    logs = ", ".join(one.log for one in failed if one.log)
+    hint = f"{f'Read {logs}; a' if logs else 'A'} full disk and a missing network are the usual reasons."
+    return HoneError("toolchain-unbuildable", what, why=why, hint=hint)

@@ -16,21 +16,21 @@ from hone_runtime.values.measurement import P99_FROM, Latency
 from kedro_hone.core.gates import Gate, Measurements, judge_at_most
 
 
-def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
+def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - as every gate
     """Compare the 99th percentile with the limit at each shape with a limit, or with too few calls the 90th."""
     rows = {row.shape: row for row in candidate.latency}
     return tuple(_judge_shape(candidate.id, shape, most, rows.get(shape)) for shape, most in limit.items())
 
 
 def _judge_shape(name: str, shape: str, limit: float, latency: Latency | None) -> Judgement:
-    say = partial(judge_at_most, name=GATE.name, candidate=name, limit=limit, unit="ms", digits=".3f", shape=shape)
+    compare = partial(judge_at_most, name=GATE.name, candidate=name, limit=limit, unit="ms", digits=".3f", shape=shape)
     subject = f"{name} at {shape}, at the"
     if latency is None or latency.p99_ms is not None:
-        return say(measured=latency.p99_ms if latency else None, subject=f"{subject} 99th percentile,")
+        return compare(measured=latency.p99_ms if latency else None, subject=f"{subject} 99th percentile,")
     if latency.p90_ms is not None and latency.p90_ms > limit:
         which = f"90th percentile (of {latency.n} calls, too few for the 99th)"
-        return say(measured=latency.p90_ms, subject=f"{subject} {which},")
-    unknown = say(measured=None, subject=f"{subject} 99th percentile,")
+        return compare(measured=latency.p90_ms, subject=f"{subject} {which},")
+    unknown = compare(measured=None, subject=f"{subject} 99th percentile,")
     return unknown.model_copy(update={"reason": f"{unknown.reason}: {_describe_missing(latency.n)}"})
 
 

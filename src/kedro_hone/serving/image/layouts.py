@@ -89,7 +89,7 @@ def read_index(folder: Path) -> tuple[Descriptor, ...]:
 
 
 def read_descriptors(index: bytes) -> tuple[Descriptor, ...]:
-    """Return the manifests of an image index; raises ``ValueError`` if it is none."""
+    """Return the manifests of an image index; raises ``ValueError`` for other content."""
     document = json.loads(index)
     if not isinstance(document, dict):
         raise ValueError("an image index is an object")  # noqa: TRY004 - of JSON, and the caller handles one kind

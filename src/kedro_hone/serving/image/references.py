@@ -32,7 +32,12 @@ class Reference:
     tag: str
 
     def __str__(self) -> str:
-        return f"{self.host}/{self.repository}{'@' if ':' in self.tag else ':'}{self.tag}"
+        return f"{self.place}{'@' if ':' in self.tag else ':'}{self.tag}"
+
+    @property
+    def place(self) -> str:
+        """The repository with its registry, without the tag."""
+        return f"{self.host}/{self.repository}"
 
     @property
     def address(self) -> str:

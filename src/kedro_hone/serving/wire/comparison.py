@@ -59,7 +59,7 @@ class Effort:
 
 
 DEFAULT: Final = Effort()
-"""What is measured unless the user says otherwise."""
+"""What is measured by default."""
 
 
 def compare_through_wire(

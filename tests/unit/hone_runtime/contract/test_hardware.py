@@ -8,7 +8,7 @@ import pytest
 
 from hone_runtime.contract import hardware
 from hone_runtime.contract.hardware import read_host
-from hone_runtime.values.measurement import Hardware
+from hone_runtime.values.hardware import Hardware
 
 X86 = """processor\t: 0
 model name\t: Some CPU @ 3.00GHz

@@ -23,6 +23,7 @@ DIGEST = f"sha256:{'a' * 64}"
 def test_names_are_read_as_docker_reads_them(text: str, host: str, repository: str, tag: str) -> None:
     found = read_reference(text)
     assert (found.host, found.repository, found.tag) == (host, repository, tag)
+    assert found.place == f"{host}/{repository}"
 
 
 @pytest.mark.parametrize(

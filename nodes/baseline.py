@@ -13,7 +13,7 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.measurement import Quality
 from hone_runtime.values.outcome import Failed
-from hone_runtime.values.samples import GATE, SEARCH, Reference, Score
+from hone_runtime.values.samples import GATE, SEARCH, TRAINING, Reference, Score
 from kedro_hone.programs import digest_metric, digest_programs
 from kedro_hone.search.comparison.crops import crop_search, find_batch
 from kedro_hone.search.context import RunContext
@@ -26,20 +26,22 @@ from kedro_hone.search.validation.probe_runs import SourceProbing
 
 logger = open_logger(__name__)
 
-VERSION = 17
+VERSION = 18
 """Increase it if the code computes a different reference; it is part of the reference's key in the store."""
 
 
 _NOISE: Final = "noise.npz"
 """The file in the reference's tree with, by output, which numbers of a row have the rounding error of larger ones."""
+_TRAINING_OUTPUTS: Final = "training.npz"
+"""The file with the source's outputs on the training split."""
 
 
 def take_baseline(*, context: RunContext) -> Reference:
     """Run the source model on the search split, and score its outputs as the reference for all candidates.
 
     It is run on the same rows again for each shape that cuts them, and a model of Transformers at odd sizes; those
-    outputs are stored but not scored. Some rows are run again, in other batches and alone: the output must be a
-    function of each row.
+    outputs are stored but not scored. So are its outputs on the training split, if an adaptor is trained. Some rows
+    are run again, in other batches and alone: the output must be a function of each row.
 
     Raises:
         HoneError: ``model-unsupported``: the source cannot be run. ``labels-mismatch``. ``gate-unprovable``: a metric
@@ -74,6 +76,9 @@ def _make_reference(key: str, context: RunContext) -> Reference:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
         runs = [(context.locate(split.feeds), scratch / "outputs.npz", context.largest_batch)]
         runs += [(rows[at], scratch / name, find_batch(context, at)) for at, name in cropped.items()]
+        if TRAINING in context.samples.splits:
+            rows_to_train = context.locate(context.samples.splits[TRAINING].feeds)
+            runs.append((rows_to_train, scratch / _TRAINING_OUTPUTS, context.largest_batch))
         (scratch / trials_folder).mkdir()
         trials = plan_trials(context, runs[0][0], scratch / trials_folder)
         first = [trial.run for trial in trials.first]
@@ -96,6 +101,7 @@ def _make_reference(key: str, context: RunContext) -> Reference:
         outputs=kept.name,
         cropped=cropped,
         noise=_NOISE,
+        training=_TRAINING_OUTPUTS if TRAINING in context.samples.splits else "",
         digest=key,
         run=context.run.run_id,
         doubt=itself.doubt,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
@@ -93,6 +93,19 @@ class Support(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Place(IntEnum):
+    """The place of a compressor in a chain of them: each comes before those with a larger number."""
+
+    REPLACE = 1
+    """It replaces layers by faster ones."""
+    SHRINK = 2
+    """It removes weights: channels, blocks, ranks."""
+    DISTIL = 3
+    """It trains another network."""
+    QUANTIZE = 4
+    """It stores or computes in another precision."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adaptor:
     """One transformation from artifact to artifact.
@@ -110,6 +123,10 @@ class Adaptor:
         can_take: A cheap check, without the toolchain; returns a refusal, or None.
         run_options: For a compile adaptor: returns options for its runtime, from its own options.
         device: For a compile adaptor: the device on which its result computes.
+        place: For a compressor: its place in a chain. One may follow another with a smaller place by itself; a recipe
+            names all other chains.
+        strengths: For a compressor: the values of its options that are tried unless the recipe has others, from mild
+            to strong. Each value is a route of its own.
         throughput: For a compile adaptor: returns values of its options to try where several clients call at once, for
             their number. Each value is one more candidate.
     """
@@ -131,6 +148,8 @@ class Adaptor:
     can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
     run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
     device: Device = CPU
+    place: Place = Place.QUANTIZE
+    strengths: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     throughput: Callable[[int], Mapping[str, list[Json]]] = lambda _: {}
 
     def __post_init__(self) -> None:

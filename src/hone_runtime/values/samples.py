@@ -137,6 +137,7 @@ class Reference(Score, Predicted, Derived):
     noise: str = Field(
         "", description="Name of the `.npz` that marks the numbers of a row with the rounding of larger ones."
     )
+    training: str = Field("", description="Name of the `.npz` of its outputs on the training split; empty if absent.")
     digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
     others: tuple[Score, ...] = Field((), description="The other metrics that the recipe has a limit for, in order.")
     probes: tuple[ProbeRows, ...] = Field((), description="What the source takes beyond the splits.")

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
-from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.adaptor import Adaptor, Options, Place
 from hone_runtime.contract.catalogue import Catalogue, read_catalogue
 from hone_runtime.contract.toolchain import Licence, Toolchain
 from hone_runtime.errors import HoneError
@@ -26,6 +27,8 @@ SOURCE = "source"
 """The namespace of the source model itself; the steps directly below it take the pulled model unchanged."""
 
 
+MOST_COMPRESSORS: Final = 3
+"""The most compressors of a chain that the recipe does not name."""
 BUILD = "build"
 """The namespace of the stage that builds and validates, before those of the routes in the names of its nodes."""
 
@@ -202,7 +205,7 @@ class _Path:
     namespace: str
     formats: tuple[Format, ...]  # from the first to the current one
     route: tuple[str, ...] = ()
-    compressed: bool = False
+    places: tuple[Place, ...] = ()  # of its compressors
     chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
 
@@ -236,8 +239,11 @@ def _grow(
                 chosen=chosen,
             )
             if adaptor.stage is not Stage.COMPILE:
-                compressed = path.compressed or adaptor.stage is Stage.COMPRESS
-                longer = _Path(namespace, (*path.formats, adaptor.produces), route, compressed, chosen)
+                compresses = adaptor.stage is Stage.COMPRESS
+                places = (*path.places, adaptor.place) if compresses else path.places
+                # What a compressor writes in another format is not what a converter would have written.
+                known = (adaptor.produces,) if compresses else (*path.formats, adaptor.produces)
+                longer = _Path(namespace, known, route, places, chosen)
                 yield from _grow(longer, adaptors, chains, variants)
 
 
@@ -250,6 +256,7 @@ def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ..
         return False  # each alternative leads to one format; the others have their own routes
     if adaptor.stage is Stage.COMPRESS:
         route = (*path.route, adaptor.name)
-        return not path.compressed or any(route == chain[: len(route)] for chain in chains)
+        follows = len(path.places) < MOST_COMPRESSORS and adaptor.place > max(path.places, default=0)
+        return follows or any(route == chain[: len(route)] for chain in chains)
     # Converting back, or straight to another backend, is already done by that backend's own namespace.
-    return adaptor.produces not in path.formats and (path.compressed or adaptor.produces not in BACKENDS)
+    return adaptor.produces not in path.formats and (bool(path.places) or adaptor.produces not in BACKENDS)

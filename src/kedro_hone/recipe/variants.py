@@ -50,11 +50,14 @@ class Variant:
 def list_variants(adaptor: Adaptor, options: Mapping[str, Json], *, clients: int = 1) -> tuple[Variant, ...]:
     """Return the variants of an adaptor's options in a recipe, each once: only one if no values are listed.
 
+    The adaptor's own ``strengths`` are listed values, unless the recipe has values for these options.
+
     For several clients at once, the adaptor's own options for throughput follow, unless the recipe has values for them.
 
     Raises:
         HoneError: ``recipe-invalid``: invalid options, or more than ``MOST_VARIANTS``.
     """
+    options = {name: list(values) for name, values in adaptor.strengths.items()} | dict(options)
     more = _list_throughput(adaptor, clients)
     more = {name: values for name, values in more.items() if name not in options}
     found = _list_listed(adaptor, options)

@@ -39,9 +39,20 @@ from kedro_hone.search.steps.runtimes import digest_workers
 
 logger = open_logger(__name__)
 
-INHERITED = ("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache")
+INHERITED = (
+    "interface",
+    "structure",
+    "transformers",
+    "sklearn",
+    "keras",
+    "threads",
+    "machine_options",
+    "cache",
+    "trained",
+)
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the notes on
-a model of Transformers, on an estimator or on a Keras model, the number of threads, and the notes on a cache. Also
+a model of Transformers, on an estimator or on a Keras model, the number of threads, the notes on a cache, and those
+on a training. Also
 earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
 
@@ -251,7 +262,14 @@ class _Step:
             "targets": str(context.locate(search.targets)),
             "source": str(context.store.locate_tree(self.reference.digest) / self.reference.outputs),
             "outputs": [spec.name for spec in self.parent.outputs],
+            **self._locate_training_outputs(),
         }
+
+    def _locate_training_outputs(self) -> dict[str, Json]:
+        reference = self.reference
+        if Need.TRAINING_DATA not in self.adaptor.needs:
+            return {}
+        return {"trained": str(self.context.store.locate_tree(reference.digest) / reference.training)}
 
     def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it if it is identical to its parent."""

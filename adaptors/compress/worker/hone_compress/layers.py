@@ -1,0 +1,209 @@
+"""Turn an exported program into a module of ordinary layers over the same parameters.
+
+An exported program calls operators such as ``aten.linear`` with its parameters. Pruning and training need modules
+instead: ``nn.Linear`` and its like, with modes for training and evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from hone_pytorch.models import Flat, flatten_program, name_outputs
+from torch import fx, nn
+
+_aten = torch.ops.aten
+Arguments = list[Any]
+Layer = nn.Linear | nn.Conv1d | nn.Conv2d
+"""A layer with a weight of the shape (outputs, inputs, …)."""
+
+_ABSENT = [None] * 9  # exported calls leave out trailing arguments with default values
+
+
+class UntrainableError(ValueError):
+    """A program cannot become a trainable module; the message is the reason."""
+
+
+def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[torch.Tensor]) -> fx.GraphModule:
+    """Return a program as a trainable module in evaluation mode.
+
+    It takes the inputs as positional tensors, and returns a tuple of the outputs.
+
+    Args:
+        program: The exported program; its parameters are shared, not copied.
+        examples: One tensor for each input, to compare the results of both.
+
+    Raises:
+        UntrainableError: The results differ, or a parameter gets no gradient.
+    """
+    module = program.module(check_guards=False)
+    for node in list(module.graph.nodes):
+        if node.op == "call_function" and (make := _LAYERS.get(node.target)) is not None:
+            _replace(module, node, make)
+    module.graph.set_codegen(fx.graph.CodeGen())  # without the structure of arguments and results
+    module.graph.eliminate_dead_code()
+    plain = fx.GraphModule(module, module.graph)
+    plain.delete_all_unused_submodules()
+    plain.eval()
+    _compare(Flat(flatten_program(program)), plain, examples)
+    return plain
+
+
+def _replace(
+    module: nn.Module, node: fx.Node, make: Callable[[nn.Module, Arguments], tuple[nn.Module, Any] | None]
+) -> None:
+    """Replace the call of an operator by a call of a layer with the same parameters, if they are parameters."""
+    arguments = [*node.args, *_ABSENT]
+    for index, schema in enumerate(node.target._schema.arguments):  # noqa: SLF001 - the only list of names
+        if schema.name in node.kwargs:
+            arguments[index] = node.kwargs[schema.name]
+    made = make(module, arguments)
+    if made is None:
+        return
+    layer, value = made
+    name = f"{type(layer).__name__.lower()}_{node.name}"
+    module.add_submodule(name, layer)
+    with module.graph.inserting_before(node):
+        called = module.graph.call_module(name, (value,))
+    called.meta = dict(node.meta)
+    node.replace_all_uses_with(called)
+    module.graph.erase_node(node)
+
+
+def _read(module: nn.Module, value: Any) -> Any:
+    """Return the parameter or buffer that an argument names; None if it is computed or absent."""
+    if not isinstance(value, fx.Node) or value.op != "get_attr":
+        return None
+    found: Any = module
+    for part in value.target.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _linear(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
+    weight = _read(module, given[1])
+    if not isinstance(weight, nn.Parameter) or (given[2] is not None and _read(module, given[2]) is None):
+        return None
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=given[2] is not None, device="meta")
+    return _fill(layer, weight, _read(module, given[2])), given[0]
+
+
+def _convolution(kind: type[nn.Module], module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
+    weight, groups = _read(module, given[1]), given[6] or 1
+    if not isinstance(weight, nn.Parameter) or isinstance(given[4], str):
+        return None
+    layer = kind(
+        *(weight.shape[1] * groups, weight.shape[0], tuple(weight.shape[2:])),
+        stride=given[3] or 1,
+        padding=given[4] or 0,
+        dilation=given[5] or 1,
+        groups=groups,
+        bias=given[2] is not None,
+        device="meta",
+    )
+    return _fill(layer, weight, _read(module, given[2])), given[0]
+
+
+def _batch_norm(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
+    mean, variance, weight = (_read(module, given[index]) for index in (3, 4, 1))
+    if mean is None or variance is None:
+        return None
+    kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}.get(given[0].meta["val"].dim())
+    if kind is None:
+        return None
+    layer = kind(len(mean), eps=given[7], momentum=given[6], affine=weight is not None)
+    layer.running_mean, layer.running_var = mean, variance
+    return _fill(layer, weight, _read(module, given[2])), given[0]
+
+
+def _layer_norm(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
+    weight = _read(module, given[2])
+    if weight is None:
+        return None
+    layer = nn.LayerNorm(tuple(given[1]), eps=1e-5 if given[4] is None else given[4], bias=given[3] is not None)
+    return _fill(layer, weight, _read(module, given[3])), given[0]
+
+
+def _embedding(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
+    weight = _read(module, given[0])
+    if not isinstance(weight, nn.Parameter):
+        return None
+    return _fill(nn.Embedding(*weight.shape, device="meta"), weight, None), given[1]
+
+
+def _dropout(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any]:  # noqa: ARG001 - as the others
+    return nn.Dropout(given[1]), given[0]
+
+
+_LAYERS: dict[Any, Callable[[nn.Module, Arguments], tuple[nn.Module, Any] | None]] = {
+    _aten.linear.default: _linear,
+    _aten.conv1d.default: lambda module, given: _convolution(nn.Conv1d, module, given),
+    _aten.conv2d.default: lambda module, given: _convolution(nn.Conv2d, module, given),
+    _aten.batch_norm.default: _batch_norm,
+    _aten.layer_norm.default: _layer_norm,
+    _aten.embedding.default: _embedding,
+    _aten.dropout.default: _dropout,
+}
+
+
+def _fill(layer: nn.Module, weight: Any, bias: Any) -> nn.Module:
+    if weight is not None:
+        layer.weight = weight
+    if bias is not None:
+        layer.bias = bias
+    return layer
+
+
+def _compare(flat: nn.Module, plain: fx.GraphModule, examples: Sequence[torch.Tensor]) -> None:
+    """Compare the results of a program and of its module, and check that every parameter can be trained."""
+    with torch.no_grad():
+        wanted = flat(*examples)
+    found = call_module(plain, examples)
+    if not all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True)):
+        raise UntrainableError("as a module of layers the program computes something else")
+    trained = [(name, one) for name, one in plain.named_parameters() if one.dtype.is_floating_point]
+    for _, one in trained:
+        one.requires_grad_(True)
+    losses = [one.sum() for one in call_module(plain, examples) if one.requires_grad]
+    if not losses:
+        raise UntrainableError("its outputs depend on no parameter in a way that can be trained")
+    torch.stack(losses).sum().backward()
+    lost = [name for name, one in trained if one.grad is None]
+    for _, one in trained:
+        one.grad = None
+    if len(lost) == len(trained):
+        raise UntrainableError(f"no parameter gets a gradient, such as {lost[0]}")
+
+
+def call_module(module: nn.Module, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Return the output tensors of a trainable module or of a student."""
+    return tuple(name_outputs(module(*tensors)).values())
+
+
+def list_layers(module: fx.GraphModule) -> dict[str, Layer]:
+    """Return the linear and convolutional layers of a module by name, in the order of the first call."""
+    called = (node.target for node in module.graph.nodes if node.op == "call_module")
+    found = {name: module.get_submodule(name) for name in called}
+    return {name: one for name, one in found.items() if isinstance(one, Layer)}
+
+
+def find_last(module: fx.GraphModule) -> frozenset[str]:
+    """Return the layers whose outputs reach an output of the module without another layer: their width is fixed."""
+    layers, found, seen = list_layers(module), set(), set()
+    pending = [node for node in module.graph.nodes if node.op == "output"]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op == "call_module" and node.target in layers:
+            found.add(node.target)
+        else:
+            pending += node.all_input_nodes
+    return frozenset(found)
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of parameters, each counted once."""
+    return sum(one.numel() for one in module.parameters())

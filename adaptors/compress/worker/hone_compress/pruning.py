@@ -1,0 +1,57 @@
+"""Structured pruning: remove whole channels, heads and hidden widths, so that the layers become smaller."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import torch
+import torch_pruning
+from torch import fx
+
+from .attention import find_heads
+from .layers import call_module, find_last, list_layers
+from .rows import Given
+
+
+def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
+    """Return a copy of a module with fewer channels, or why it cannot be pruned.
+
+    The channels of layers that are added or concatenated are removed together, and those with the smallest norm over
+    all these layers first (G. Fang et al., "DepGraph: Towards Any Structural Pruning", CVPR 2023). Widths are rounded
+    to multiples of ``round_to``, since kernels compute whole vectors. Of attention, whole heads are removed. Layers
+    with the model's outputs stay as they are.
+    """
+    ratio, step, examples = given.options["ratio"], given.options["round_to"], given.examples
+    last = find_last(module)
+    if not list_layers(module).keys() - last:
+        return "it has no layer whose width does not decide that of an output"
+    pruned = copy.deepcopy(module)
+    heads = find_heads(pruned)
+    wanted = _list_shapes(module, examples)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
+        pruner = torch_pruning.pruner.BasePruner(
+            pruned,
+            examples,
+            importance=torch_pruning.importance.GroupMagnitudeImportance(p=2),
+            pruning_ratio=ratio,
+            ignored_layers=[pruned.get_submodule(name) for name in last],
+            round_to=step,
+            num_heads=heads,
+            prune_num_heads=bool(heads),
+            head_pruning_ratio=ratio,
+        )
+        pruner.step()
+    if all(one.weight.shape == list_layers(module)[name].weight.shape for name, one in list_layers(pruned).items()):
+        return f"no layer is wide enough to lose {ratio:.0%} of its channels in steps of {step}"
+    try:
+        found = _list_shapes(pruned, examples)
+    except RuntimeError as error:
+        return f"its graph computes with the widths that would be pruned: {str(error).splitlines()[0]}"
+    return pruned if found == wanted else f"its outputs would have the shapes {found} instead of {wanted}"
+
+
+def _list_shapes(module: fx.GraphModule, examples: tuple[torch.Tensor, ...]) -> list[tuple[int, ...]]:
+    with torch.no_grad():
+        return [tuple(one.shape) for one in call_module(module, examples)]

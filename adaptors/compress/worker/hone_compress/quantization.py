@@ -1,0 +1,96 @@
+"""Quantization-aware training: train a network whose weights and activations are already rounded to int8.
+
+The rounding is simulated, and its gradient is that of the identity (B. Jacob et al., "Quantization and Training of
+Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018).
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from hone_pytorch import archive, exports, jobs, models
+from torch import fx
+
+from . import rows
+from .compression import prepare, write_program
+from .distillation import distil, read_schedule
+from .layers import UntrainableError, open_trainable
+
+Json = dict[str, Any]
+_pt2e = "torchao.quantization.pt2e"
+
+
+def train_quantized(job: Json) -> Json:
+    """Write a program that was trained as quantized by PT2E into the job's output, and return notes."""
+    if archive.is_quantized(Path(job["input"]["path"]) / "model.pt2"):
+        return {"nothing_to_do": "the program is quantized already"}
+    prepare(job)
+    program, described = jobs.read_program(job)
+    inputs = described["inputs"]
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
+    try:
+        open_trainable(program, examples)
+    except UntrainableError as error:
+        return {"refused": f"it cannot be trained: {error}"}
+    data = rows.read_data(job, inputs, described["outputs"])
+    if (reason := data.find_fault()) is not None:
+        return {"refused": reason}
+    student = Prepared(program, reduce_range=job["options"]["reduce_range"])
+    student.calibrate(data)
+    attends = any("attention" in name or "softmax" in name for name in models.list_operators(program))
+    notes = distil(student, data, read_schedule(job, attends=attends))
+    if "refused" in notes:
+        return notes
+    converted = student.convert()
+    if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
+        return {"refused": "the quantizer found no operator that it could quantize"}
+    before = job["input"].get("metadata", {}).get("trained", {})
+    bounds = exports.find_bounds(program, inputs)
+    trained = {**before, job["adaptor"]: notes}
+    written = write_program(job, converted, examples, described, bounds=bounds, trained=trained)
+    written["metadata"]["quantization"] = "pt2e-x86-int8"
+    return written
+
+
+class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """A program with PT2E's simulated rounding, which can be trained.
+
+    PyTorch's own ``train`` and ``eval`` raise on an exported program: torchao's functions take their place.
+    """
+
+    def __init__(self, program: torch.export.ExportedProgram, *, reduce_range: bool) -> None:
+        super().__init__()
+        x86 = importlib.import_module(f"{_pt2e}.quantizer.x86_inductor_quantizer")
+        self._pt2e = importlib.import_module(f"{_pt2e}.quantize_pt2e")
+        self._modes = importlib.import_module(_pt2e)
+        graph = program.module(check_guards=False)
+        graph.graph.set_codegen(fx.graph.CodeGen())
+        graph.graph.eliminate_dead_code()  # the quantizer fails on a layer whose output nobody uses
+        graph.recompile()
+        quantizer = x86.X86InductorQuantizer()
+        config = x86.get_default_x86_inductor_quantization_config(is_qat=True, reduce_range=reduce_range)
+        quantizer.set_global(config)
+        self.graph = self._pt2e.prepare_qat_pt2e(graph, quantizer)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Return the outputs, with simulated rounding."""
+        return self.graph(*tensors)
+
+    def train(self, mode: bool = True) -> Prepared:  # noqa: FBT001, FBT002 - the signature of torch
+        """Change the mode of the graph's operators."""
+        self.training = mode
+        (self._modes.move_exported_model_to_train if mode else self._modes.move_exported_model_to_eval)(self.graph)
+        return self
+
+    def calibrate(self, data: rows.Data) -> None:
+        """Let its observers see the training rows once."""
+        self.eval()
+        data.run(self, data.training)
+
+    def convert(self) -> fx.GraphModule:
+        """Return the graph with integer weights."""
+        self.eval()
+        return self._pt2e.convert_pt2e(self.graph)

@@ -1,0 +1,31 @@
+"""Layer replacement: activations that int8 kernels cannot fuse become some that they can."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import fx
+
+from .rows import Given
+
+_aten = torch.ops.aten
+
+REPLACED = {_aten.silu.default: "silu", _aten.silu_.default: "silu", _aten.gelu.default: "gelu"}
+"""The operators that are replaced, and their names for people."""
+BY = {"hard-swish": _aten.hardswish.default, "relu": _aten.relu.default}
+
+
+def replace_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
+    """Return a copy of a module with other activations, or why it has none to replace.
+
+    Kernels for int8 fuse a ReLU into the layer before it, and compute SiLU and GELU in fp32 between two conversions.
+    """
+    changed = copy.deepcopy(module)
+    found = [node for node in changed.graph.nodes if node.op == "call_function" and node.target in REPLACED]
+    if not found:
+        return "it has no SiLU or GELU"
+    for node in found:
+        node.target, node.args, node.kwargs = BY[given.options["by"]], node.args[:1], {}
+    changed.recompile()
+    return changed

@@ -1,0 +1,178 @@
+"""The rows of a training: inputs of the training and search splits, and the source's outputs for both."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from hone_runtime.sessions import shapes
+from hone_runtime.worker.imports import load_program
+
+from .layers import call_module
+
+Json = dict[str, Any]
+Tensors = tuple[torch.Tensor, ...]
+_ROWS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a training reads.
+
+    Attributes:
+        training: The tensors of the training split, rows first.
+        wanted: The source's outputs for them, those with floating-point numbers.
+        search: The tensors of the search split.
+        expected: The source's outputs for them.
+        trained: The positions of the outputs with floating-point numbers.
+        fixed: The fixed batch size of the model; None if it is free.
+        program: The job's program, for the metric.
+        outputs: The names of all outputs.
+    """
+
+    training: Tensors
+    wanted: Tensors
+    search: Tensors
+    expected: Tensors
+    trained: tuple[int, ...]
+    fixed: int | None
+    program: Json
+    outputs: tuple[str, ...]
+    scale: Tensors = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", tuple(one.float().var() + 1e-6 for one in self.wanted))
+
+    def find_fault(self) -> str | None:
+        """Return why nothing can be trained on these rows; None if something can."""
+        count, size = len(self.training[0]), self.fixed or 1
+        if not self.trained:
+            return "no output has floating-point numbers, and there is nothing to learn from"
+        if count < size:
+            return f"the training split has {count} rows, and the model takes {size} at once"
+        for one in (*self.training, *self.wanted):
+            if one.dtype.is_floating_point and not torch.isfinite(one).all():
+                return "the training split has numbers that are not finite, or the source returns such for it"
+        if all(bool((one == one[:1]).all()) for one in self.wanted) and count > 1:
+            return f"the source returns the same for all {count} rows of the training split: nothing can be learned"
+        return None
+
+    def count_steps(self, batch: int) -> int:
+        """Return the number of steps in an epoch."""
+        size = self._size(batch)
+        return max(1, len(self.training[0]) // size)
+
+    def shuffle(self, batch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+        """Yield the numbers of the rows of each step, in a random order; the incomplete last step is left out."""
+        size, count = self._size(batch), len(self.training[0])
+        order = torch.randperm(count, generator=generator)
+        yield from order[: self.count_steps(batch) * size].split(size)
+
+    def take(self, numbers: torch.Tensor) -> Tensors:
+        """Return these rows of the training split."""
+        return tuple(one[numbers] for one in self.training)
+
+    def take_wanted(self, numbers: torch.Tensor) -> Tensors:
+        """Return the source's outputs for these rows."""
+        return tuple(one[numbers] for one in self.wanted)
+
+    def compare(self, found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the mean squared error of all trained outputs, each in units of its variance over the split."""
+        chosen = [found[index] for index in self.trained]
+        parts = zip(chosen, wanted, self.scale, strict=True)
+        return torch.stack([((a.float() - b.float()) ** 2).mean() / scale for a, b, scale in parts]).mean()
+
+    def measure_error(self, module: nn.Module) -> float:
+        """Return the error of a module on the search split, as ``compare``."""
+        found = self.run(module, self.search)
+        return float(self.compare(found, [self.expected[index] for index in self.trained]))
+
+    def shorten(self, count: int) -> Data:
+        """Return the data with the first rows of the training split only."""
+        training, wanted = (tuple(one[:count] for one in side) for side in (self.training, self.wanted))
+        return replace(self, training=training, wanted=wanted)
+
+    def measure_training_error(self, module: nn.Module) -> float:
+        """Return the error of a module on the training split, as ``compare``."""
+        return float(self.compare(self.run(module, self.training), self.wanted))
+
+    def run(self, module: nn.Module, tensors: Tensors) -> Tensors:
+        """Return a module's outputs for all rows, in calls of one size; the last call is filled with first rows."""
+        size, count, parts = self._size(_ROWS_AT_ONCE), len(tensors[0]), []
+        with torch.no_grad():
+            for start in range(0, count, size):
+                numbers = torch.arange(start, start + size) % count
+                parts.append(call_module(module, [one[numbers] for one in tensors]))
+        return tuple(torch.cat(each)[:count] for each in zip(*parts, strict=True))
+
+    @property
+    def metric(self) -> str:
+        """The name of the program's metric."""
+        return str(getattr(self._open(), "METRIC", "metric"))
+
+    def measure_score(self, module: nn.Module) -> float | None:
+        """Return the program's metric of a module on the search split; None if it needs targets that are absent."""
+        program = self._open()
+        shared = importlib.import_module("hone_programs.shared.targets")
+        with np.load(self.program["targets"], allow_pickle=False) as prepared:
+            targets = dict(prepared)
+        source = dict(zip(self.outputs, (one.numpy() for one in self.expected), strict=True))
+        if not getattr(program, "NEEDS_TARGETS", True):
+            targets = shared.merge_targets(program, targets, source)
+        options = {**getattr(program, "OPTIONS", {}), **self.program["options"]}
+        found = self.run(module, self.search)
+        outputs = dict(zip(self.outputs, (one.numpy() for one in found), strict=True))
+        try:
+            return float(program.metric(program.decode(outputs, options), targets, options))
+        except Exception:  # noqa: BLE001 - a program's metric may raise anything; the gates judge it later
+            return None
+
+    def _open(self) -> Any:
+        return load_program(self.program["path"], self.program["library"])
+
+    def _size(self, batch: int) -> int:
+        return self.fixed or min(batch, len(self.training[0]))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a change of a network is made from.
+
+    Attributes:
+        options: The adaptor's options.
+        data: The rows of the training.
+        examples: One tensor for each input.
+    """
+
+    options: Json
+    data: Data
+    examples: Tensors
+
+
+def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Data:
+    """Return the rows of a job, for these inputs and outputs of its model."""
+    program = job["program"]
+    names = tuple(spec["name"] for spec in outputs)
+    wanted, expected = (_read(program[key], outputs) for key in ("trained", "source"))
+    trained = tuple(index for index, one in enumerate(expected) if one.dtype.is_floating_point)
+    return Data(
+        training=_read(job["training"], inputs),
+        wanted=tuple(wanted[index] for index in trained),
+        search=_read(program["feeds"], inputs),
+        expected=expected,
+        trained=trained,
+        fixed=shapes.find_fixed_batch(spec["shape"] for spec in inputs),
+        program=program,
+        outputs=names,
+    )
+
+
+def _read(path: str, specs: Sequence[Json]) -> Tensors:
+    with np.load(path, allow_pickle=False) as arrays:
+        return tuple(torch.from_numpy(arrays[spec["name"]].astype(spec["dtype"])) for spec in specs)

@@ -111,6 +111,12 @@ def digits_models(shared) -> Path:
 
 
 @pytest.fixture(scope="session")
+def compressed_nets(shared) -> Path:
+    """Networks for scikit-learn's digits as exported programs, made once in a session; not to be written to."""
+    return make_once(shared / "compressed", partial(run_script, "compressed_nets.py"))
+
+
+@pytest.fixture(scope="session")
 def transformers(shared) -> Path:
     """Small transformers as ONNX, made once in a session; not to be written to: ``encoder/`` and ``decoder/``."""
     return make_once(shared / "transformers", partial(run_script, "encoder_model.py"))

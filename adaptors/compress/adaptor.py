@@ -128,6 +128,8 @@ def _find_student(artifact: Artifact, options: Options, host: Host) -> Refused |
     """Return a refusal without a student, or if the source can be distilled from an earlier format of it."""
     if isinstance(options, DistilOptions) and not options.student:
         reason = "it trains a class of yours: name it by the option student, such as students.py:SmallNet"
+    elif artifact.metadata.get("trained"):
+        reason = "a student learns from the source, whatever compressor came before"
     elif artifact.format == "onnx" and artifact.steps:
         reason = "its source is distilled as a program of PyTorch already"
     else:
@@ -154,10 +156,9 @@ _adaptor = partial(
 ADAPTORS = (
     _adaptor(
         name="compress.replace-layers",
-        summary="Replaces activations that int8 kernels cannot fuse, SiLU and GELU, and trains the network with others.",
+        summary="Replaces SiLU and GELU, which int8 kernels cannot fuse, and trains the network with others.",
         options=ReplaceLayersOptions,
         place=Place.REPLACE,
-        strengths={"by": ("hard-swish", "relu")},
     ),
     _adaptor(
         name="compress.prune-channels",
@@ -188,7 +189,6 @@ ADAPTORS = (
         summary="Trains a smaller network of yours, the student, to return what the source returns.",
         options=DistilOptions,
         accepts=frozenset({"pytorch", "onnx"}),
-        place=Place.DISTIL,
         can_take=_find_student,
     ),
     _adaptor(

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
+from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Place, Support
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.toolchain import RunOptions, Toolchain, Verification
 from hone_runtime.sessions.streams import MOST_STREAMS
@@ -146,6 +146,7 @@ ADAPTORS = (
     ),
     _quantizer(
         name="onnxruntime.int8-dynamic",
+        place=Place.QUANTIZE,
         version=2,  # also fused attention
         summary="Quantizes the weights of MatMul and Gemm to int8 and their activations at run time; needs no data.",
         options=DynamicOptions,
@@ -160,6 +161,7 @@ ADAPTORS = (
     ),
     _quantizer(
         name="onnxruntime.int8-static",
+        place=Place.QUANTIZE,
         summary="Quantizes weights and activations to int8 (QDQ) with ranges from calibration data; "
         "best for conv nets.",
         options=StaticOptions,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
+from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Place, Support
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.toolchain import Limits, RunOptions, Toolchain, Verification
 from hone_runtime.sessions.streams import MOST_STREAMS
@@ -168,6 +168,7 @@ ADAPTORS = (
     ),
     _to_int8(
         name="openvino.int8-ptq",
+        place=Place.QUANTIZE,
         summary="Quantizes weights and activations to int8 with NNCF and calibration data.",
         options=QuantizeOptions,
         needs=frozenset({Need.CALIBRATION_DATA}),

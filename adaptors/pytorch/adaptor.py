@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
+from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Place, Support
 from hone_runtime.contract.toolchain import Limits, RunOptions, Toolchain, Verification
 from hone_runtime.values.artifact import Precision, Stage
 
@@ -188,6 +188,7 @@ ADAPTORS = (
     ),
     _adaptor(
         name="pytorch.pt2e-int8",
+        place=Place.QUANTIZE,
         stage=Stage.COMPRESS,
         accepts=_PROGRAM,
         produces="pytorch",

@@ -99,11 +99,9 @@ class Place(IntEnum):
     REPLACE = 1
     """It replaces layers by faster ones."""
     SHRINK = 2
-    """It removes weights: channels, blocks, ranks."""
-    DISTIL = 3
-    """It trains another network."""
-    QUANTIZE = 4
-    """It stores or computes in another precision."""
+    """It makes the network smaller, or trains a smaller one."""
+    QUANTIZE = 3
+    """It computes in another precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +121,8 @@ class Adaptor:
         can_take: A cheap check, without the toolchain; returns a refusal, or None.
         run_options: For a compile adaptor: returns options for its runtime, from its own options.
         device: For a compile adaptor: the device on which its result computes.
-        place: For a compressor: its place in a chain. One may follow another with a smaller place by itself; a recipe
-            names all other chains.
+        place: For a compressor: its place in a chain. It follows compressors with a smaller place by itself. If None,
+            it follows another only in a chain of the recipe.
         strengths: For a compressor: the values of its options that are tried unless the recipe has others, from mild
             to strong. Each value is a route of its own.
         throughput: For a compile adaptor: returns values of its options to try where several clients call at once, for
@@ -148,7 +146,7 @@ class Adaptor:
     can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
     run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
     device: Device = CPU
-    place: Place = Place.QUANTIZE
+    place: Place | None = None
     strengths: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     throughput: Callable[[int], Mapping[str, list[Json]]] = lambda _: {}
 

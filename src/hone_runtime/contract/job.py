@@ -60,12 +60,15 @@ class Job(Value):
         training: An npz file of the same form, with the rows for fine-tuning.
         records: A file with the measurements of earlier jobs of the toolchain, one a line; the function may append to
             it.
+        checkpoint: A file that a training goes on from if it exists, and writes after each epoch; a later run of an
+            unfinished step gets it again.
         takes: The ``opsets`` and the ``ir`` of ONNX that the toolchain accepts; the model is rewritten if it has
             others.
         seconds: The time limit of the function; tuning ends before it.
         conversion: The share of rows in which a converted model may differ; None for the worker's default.
         program: For a program that the worker calls: ``path`` and ``library`` (arguments of
-            ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``.
+            ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``; with a
+            training split also ``trained``, an npz file of the source model's outputs for it.
             ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
             with ``NEEDS_TARGETS = False``.
         shapes: The shapes that every candidate must serve.
@@ -90,6 +93,7 @@ class Job(Value):
     calibration: AbsolutePath | None = None
     training: AbsolutePath | None = None
     records: AbsolutePath | None = None
+    checkpoint: AbsolutePath | None = None
     takes: dict[str, Json] | None = None
     seconds: float | None = None
     conversion: float | None = None

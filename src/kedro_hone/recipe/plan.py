@@ -205,7 +205,7 @@ class _Path:
     namespace: str
     formats: tuple[Format, ...]  # from the first to the current one
     route: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()  # of its compressors
+    places: tuple[Place | None, ...] = ()  # of its compressors
     chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
 
@@ -247,6 +247,12 @@ def _grow(
                 yield from _grow(longer, adaptors, chains, variants)
 
 
+def _is_next(places: tuple[Place | None, ...], adaptor: Adaptor) -> bool:
+    """Return whether a compressor follows others without a chain of the recipe: by their places, or as the first."""
+    ordered = [one for one in (*places, adaptor.place) if one is not None]
+    return not places or (len(ordered) == len(places) + 1 <= MOST_COMPRESSORS and ordered == sorted({*ordered}))
+
+
 def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:
     if adaptor.stage is Stage.COMPILE:
         return True
@@ -256,7 +262,6 @@ def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ..
         return False  # each alternative leads to one format; the others have their own routes
     if adaptor.stage is Stage.COMPRESS:
         route = (*path.route, adaptor.name)
-        follows = len(path.places) < MOST_COMPRESSORS and adaptor.place > max(path.places, default=0)
-        return follows or any(route == chain[: len(route)] for chain in chains)
+        return _is_next(path.places, adaptor) or any(route == chain[: len(route)] for chain in chains)
     # Converting back, or straight to another backend, is already done by that backend's own namespace.
     return adaptor.produces not in path.formats and (bool(path.places) or adaptor.produces not in BACKENDS)

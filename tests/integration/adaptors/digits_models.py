@@ -27,6 +27,14 @@ def train(x: torch.Tensor, y: torch.Tensor) -> DigitsNet:
     return model.eval()
 
 
+def read_rows() -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the images and labels for training, which are in no split."""
+    images, labels = load_digits(return_X_y=True)
+    rest = np.random.default_rng(0).permutation(len(images))[CALIBRATION + SEARCH :]
+    x = (images[rest].reshape(-1, 1, 8, 8) / 16).astype(np.float32)
+    return torch.from_numpy(x), torch.from_numpy(labels[rest].astype(np.int64))
+
+
 def main(out: Path) -> None:
     torch.manual_seed(0)
     images, labels = load_digits(return_X_y=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import hone_pytorch
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 describe = hone_pytorch.describe
 
 
@@ -13,4 +15,7 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write the compressed ``model.pt2`` into the job's output, and return notes."""
     from . import steps  # slow to import
 
-    return steps.STEPS[job["adaptor"]](job)
+    try:
+        return steps.STEPS[job["adaptor"]](job)
+    except UnsuitedError as unsuited:
+        return {"refused": str(unsuited)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import torch
 from torch import fx
 
-from .layers import UntrainableError
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .rows import Given
 
 Block = tuple[str, str]
@@ -16,8 +18,8 @@ Block = tuple[str, str]
 _ROWS = 256
 
 
-def drop_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
-    """Return a copy of a module without a share of its blocks, or why it has none.
+def drop_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule:
+    """Return a copy of a module without a share of its blocks.
 
     A block is left out by passing its input on. The blocks are ranked by the error without each of them alone, measured
     on training rows: the similarity of a block's input and output ranks them wrongly.
@@ -25,9 +27,9 @@ def drop_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
     share, blocks = given.options["share"], find_blocks(module)
     count = round(share * len(blocks))
     if not blocks:
-        return "it has no block whose input and output have the same shape"
+        raise UnsuitedError("it has no block whose input and output have the same shape")
     if not 0 < count < len(blocks) + 1:
-        return f"{job['options']['share']:.0%} of its {len(blocks)} blocks are none"
+        raise UnsuitedError(f"{share:.0%} of its {len(blocks)} blocks are none")
     some = given.data.shorten(_ROWS)
     errors = {block: some.measure_training_error(drop(module, [block])) for block in blocks}
     for block, error in errors.items():
@@ -43,7 +45,7 @@ def find_blocks(module: fx.GraphModule) -> list[Block]:
     """
     found: list[Block] = []
     groups = _group(module, find_cuts(module))
-    for before, after in zip(groups, groups[1:], strict=False):
+    for before, after in itertools.pairwise(groups):
         pairs = ((first, last) for last in reversed(after) for first in reversed(before))
         fitting = next(((a.name, b.name) for a, b in pairs if _shape(a) == _shape(b)), None)
         found += [fitting] if fitting else []
@@ -113,7 +115,7 @@ def drop(module: fx.GraphModule, blocks: list[Block]) -> fx.GraphModule:
     try:
         changed.graph.lint()
     except RuntimeError as error:
-        raise UntrainableError(f"without a block its graph is broken: {error}") from error
+        raise UnsuitedError(f"without a block its graph is broken: {error}") from error
     return changed
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from hone_pytorch import archive, exports, jobs, models
-from torch import fx
+from torch import fx, nn
 
 from . import rows
 from .distillation import distil, read_schedule
-from .layers import UntrainableError, count_parameters, open_trainable
+from .layers import count_parameters, open_trainable
+from .probing import check_gain
 
 Json = dict[str, Any]
 Tensors = tuple[torch.Tensor, ...]
-Change = Callable[[fx.GraphModule, rows.Given], fx.GraphModule | str]
-"""Returns a changed copy of a module, or why it cannot be changed."""
-
-_LEAST_SPEEDUP = 1.02
-_PROBES, _PROBE_SECONDS = 15, 0.02
+Bounds = Mapping[str, dict[str, int]]
+"""The limits of the dynamic sizes, as arguments of ``torch.export.Dim``."""
+Change = Callable[[fx.GraphModule, rows.Given], fx.GraphModule]
+"""Returns a changed copy of a module; raises an ``UnsuitedError`` if it cannot be changed."""
 
 
 def compress(
@@ -43,28 +42,22 @@ def compress(
     program, described = jobs.read_program(job)
     inputs = described["inputs"]
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
-    try:
-        source = open_trainable(program, examples)
-    except UntrainableError as error:
-        return {"refused": f"it cannot be trained: {error}"}
+    source = open_trainable(program, examples)
     data = rows.read_data(job, inputs, described["outputs"])
-    if (reason := data.find_fault()) is not None:
-        return {"refused": reason}
     changed = change(source, rows.Given(job["options"], data, examples))
-    if isinstance(changed, str):
-        return {"refused": changed}
-    gain = measure_gain(source, changed, data.training) if shrinks else None
-    if gain is not None and gain < _LEAST_SPEEDUP:
-        return {"refused": f"it would not be faster: {gain:.2f} times as fast, so that it was not trained"}
-    attends = any("attention" in name or "softmax" in name for name in models.list_operators(program))
-    notes = distil(changed, data, read_schedule(job, attends=attends), after_step=after_step)
-    if "refused" in notes:
-        return notes
-    sizes = {"parameters": [count_parameters(source), count_parameters(changed)]}
-    trained = {job["adaptor"]: {**sizes, **({} if gain is None else {"probe": round(gain, 3)}), **notes}}
-    before = job["input"].get("metadata", {}).get("trained", {})
     bounds = exports.find_bounds(program, inputs)
-    return write_program(job, changed.eval(), examples, described, bounds=bounds, trained={**before, **trained})
+    if shrinks:
+        check_gain(job, program, export(changed, examples, described, bounds), described)
+    notes = distil(changed, data, read_schedule(job, attends=attends(program)), after_step=after_step)
+    before = job["input"].get("metadata", {}).get("trained", {})
+    trained = {"parameters": [count_parameters(source), count_parameters(changed)], **notes}
+    trained = {**before, job["adaptor"]: trained}
+    return write_program(job, changed.eval(), examples, described, bounds=bounds, trained=trained)
+
+
+def attends(program: torch.export.ExportedProgram) -> bool:
+    """Return whether a program has attention."""
+    return any("attention" in name or "softmax" in name for name in models.list_operators(program))
 
 
 def prepare(job: Json) -> None:
@@ -74,42 +67,22 @@ def prepare(job: Json) -> None:
     torch.use_deterministic_algorithms(mode=True)
 
 
+def export(module: nn.Module, examples: Tensors, described: Json, bounds: Bounds) -> torch.export.ExportedProgram:
+    """Export a module with the sizes of its source."""
+    return exports.export_dynamic(models.Flat(module), examples, described["inputs"], bounds=bounds)
+
+
 def write_program(
     job: Json,
-    module: torch.nn.Module,
+    module: nn.Module,
     examples: Tensors,
     described: Json,
     *,
     trained: Json,
-    bounds: Mapping[str, dict[str, int]] = MappingProxyType({}),
+    bounds: Bounds = MappingProxyType({}),
 ) -> Json:
     """Export a module with the sizes and names of its source, and return the notes of the step."""
-    exported = exports.export_dynamic(models.Flat(module), examples, described["inputs"], bounds=bounds)
+    exported = export(module, examples, described, bounds)
     written = models.describe_program(exported, described)
     models.save_program(exported, Path(job["output"]), written)
     return {"outputs": written["outputs"], "metadata": {"trained": trained}}
-
-
-def measure_gain(source: torch.nn.Module, changed: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> float:
-    """Return how many times as fast a changed module is, at best of two batch sizes, before anything is trained.
-
-    Both run eagerly and by turns. The figure only decides whether training is worth its time.
-    """
-    gains = []
-    with torch.inference_mode():
-        for size in {1, min(64, len(tensors[0]))}:
-            batch = [one[:size] for one in tensors]
-            times: list[list[float]] = [[], []]
-            for _ in range(_PROBES):
-                for module, spent in zip((source, changed), times, strict=True):
-                    spent.append(_time(module, batch))
-            gains.append(min(times[0]) / min(times[1]))
-    return max(gains)
-
-
-def _time(module: torch.nn.Module, batch: Sequence[torch.Tensor]) -> float:
-    began, calls = time.perf_counter(), 0
-    while (spent := time.perf_counter() - began) < _PROBE_SECONDS or calls < 2:
-        module(*batch)
-        calls += 1
-    return spent / calls

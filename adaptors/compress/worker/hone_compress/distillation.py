@@ -11,21 +11,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from . import rows
 from .layers import call_module
 
 Json = dict[str, Any]
-Tensors = tuple[torch.Tensor, ...]
 
 _SHARE = 0.6
 """The share of a step's time limit for training; the rest is for reading, exporting and saving."""
 _WARM_UP = 0.1
+_LARGEST_GRADIENT = 1.0
 SETTLED = 0.6
 """The share of a training after which masks no longer change."""
 
@@ -38,9 +41,10 @@ class Schedule:
         epochs: The most epochs.
         seconds: The time limit; the number of epochs is reduced to those that fit.
         patience: The number of epochs without a smaller error after which training ends.
-        learning_rate: The largest learning rate of AdamW; it rises, and falls along a half wave of the cosine.
+        learning_rate: The largest learning rate of AdamW; it rises, and falls along half a wave of the cosine.
         batch: The number of rows in a step.
         seed: Of the order of the rows.
+        checkpoint: The file that a later training of the same step goes on from; None if there is none.
     """
 
     epochs: int
@@ -49,15 +53,21 @@ class Schedule:
     learning_rate: float
     batch: int
     seed: int
+    checkpoint: Path | None
 
 
 def read_schedule(job: Json, *, attends: bool) -> Schedule:
     """Return the schedule of a job; the default learning rate is smaller for networks with attention."""
     options = job["options"]
-    limit = job.get("seconds") or math.inf
-    rate = options["learning_rate"] or (8e-4 if attends else 3e-3)
-    seconds = min(options["seconds"], _SHARE * limit)
-    return Schedule(options["epochs"], seconds, options["patience"], rate, options["batch"], job["seed"])
+    return Schedule(
+        epochs=options["epochs"],
+        seconds=min(options["seconds"], _SHARE * (job.get("seconds") or math.inf)),
+        patience=options["patience"],
+        learning_rate=options["learning_rate"] or (8e-4 if attends else 3e-3),
+        batch=options["batch"],
+        seed=job["seed"],
+        checkpoint=Path(job["checkpoint"]) if job.get("checkpoint") else None,
+    )
 
 
 def distil(
@@ -77,57 +87,133 @@ def distil(
             masks. Then only the last 40 % of the epochs count, in which the masks stay.
 
     Returns:
-        ``epochs``, ``best_epoch``, ``error`` and ``first_error`` on the search split, ``seconds`` and ``log``; or
-        ``refused`` with the reason.
+        ``epochs``, ``best_epoch``, ``error`` and ``first_error`` on the search split, ``log`` (one entry
+        for each epoch), and ``unfinished`` if the time limit ended it.
+
+    Raises:
+        UnsuitedError: The training diverged.
     """
-    began, trained = time.monotonic(), [one for one in student.parameters() if one.dtype.is_floating_point]
-    for one in trained:
-        one.requires_grad_(True)
-    optimizer = torch.optim.AdamW(trained, lr=schedule.learning_rate)
-    generator = torch.Generator().manual_seed(schedule.seed)
-    first = best = data.measure_error(student)
-    best_epoch, kept, log = 0, _copy(student), list[Json]()
-    count, steps, epoch = schedule.epochs, data.count_steps(schedule.batch), 0
-    while epoch < count:
-        student.train()
-        for step, numbers in enumerate(data.shuffle(schedule.batch, generator)):
-            share = (epoch + step / steps) / count
-            for group in optimizer.param_groups:
-                group["lr"] = schedule.learning_rate * _scale(share)
-            optimizer.zero_grad()
-            loss = data.compare(call_module(student, data.take(numbers)), data.take_wanted(numbers))
-            loss.backward()
-            nn.utils.clip_grad_norm_(trained, 1.0)
-            optimizer.step()
-            if after_step is not None:
-                after_step(share)
-        epoch += 1
-        student.eval()
-        error = data.measure_error(student)
-        score = data.measure_score(student)
-        log.append({"epoch": epoch, "error": error, **({} if score is None else {"score": score})})
-        print(_format(epoch, count, error, data.metric, score), flush=True)  # noqa: T201 - the step's log
-        if not math.isfinite(error):
-            return {
-                "refused": f"the training diverged in epoch {epoch}; lower learning_rate, now {schedule.learning_rate:g}"
-            }
-        counts = after_step is None or epoch > SETTLED * count
-        if counts and (error < best or (after_step is not None and best_epoch == 0)):
-            best, best_epoch, kept = error, epoch, _copy(student)
-        spent = time.monotonic() - began
-        count = min(count, max(epoch, int(schedule.seconds / (spent / epoch))))
-        if counts and epoch - best_epoch >= schedule.patience:
-            break
-    student.load_state_dict(kept)
-    seconds = round(time.monotonic() - began, 1)
-    return {
-        "epochs": epoch,
-        "best_epoch": best_epoch,
-        "error": best,
-        "first_error": first,
-        "seconds": seconds,
-        "log": log,
-    }
+    return _Training(student, data, schedule, after_step).run()
+
+
+@dataclass
+class _Progress:
+    """What a training has done, in epochs; the errors are those on the search split."""
+
+    count: int
+    first_error: float
+    error: float
+    epochs: int = 0
+    best_epoch: int = 0
+    seconds: float = 0.0
+    log: list[Json] = field(default_factory=list)
+
+
+class _Training:
+    """The state of one training, which is saved after each epoch."""
+
+    def __init__(
+        self, student: nn.Module, data: rows.Data, schedule: Schedule, after_step: Callable[[float], None] | None
+    ) -> None:
+        self._student, self._data, self._schedule, self._after_step = student, data, schedule, after_step
+        self._trained = [one for one in student.parameters() if one.dtype.is_floating_point]
+        for one in self._trained:
+            one.requires_grad = True
+        self._optimizer = torch.optim.AdamW(self._trained, lr=schedule.learning_rate)
+        self._generator = torch.Generator().manual_seed(schedule.seed)
+        first = data.measure_error(student)
+        self._done = _Progress(count=schedule.epochs, first_error=first, error=first)
+        self._best = _copy(student)
+
+    def run(self) -> Json:
+        """Train, and return the notes."""
+        self._restore()
+        done, limit, before = self._done, self._schedule, self._done.seconds
+        while done.epochs < done.count and not self._is_stuck():
+            began = time.monotonic()
+            self._train_epoch()
+            error = self._measure()
+            if not math.isfinite(error):
+                rate = f"learning_rate, now {limit.learning_rate:g}"
+                raise UnsuitedError(f"the training diverged in epoch {done.epochs}: lower {rate}")
+            done.seconds += time.monotonic() - began
+            fitting = int((before + limit.seconds) * done.epochs / done.seconds)
+            done.count = min(done.count, max(done.epochs, fitting))
+            self._save()
+        self._student.load_state_dict(self._best)
+        unfinished = done.count < limit.epochs and not self._is_stuck()
+        notes = asdict(done)
+        del notes["count"], notes["seconds"]  # the seconds differ in each run, and the notes are part of the result
+        return {**notes, **({"unfinished": True} if unfinished else {})}
+
+    def _train_epoch(self) -> None:
+        data, done, size = self._data, self._done, self._schedule.batch
+        self._student.train()
+        steps = data.count_steps(size)
+        for step, numbers in enumerate(data.shuffle(size, self._generator)):
+            share = (done.epochs + step / steps) / done.count
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._schedule.learning_rate * _scale(share)
+            self._optimizer.zero_grad()
+            data.compare(call_module(self._student, data.take(numbers)), data.take_wanted(numbers)).backward()
+            nn.utils.clip_grad_norm_(self._trained, _LARGEST_GRADIENT)
+            self._optimizer.step()
+            if self._after_step is not None:
+                self._after_step(share)
+        self._student.eval()
+        done.epochs += 1
+
+    def _measure(self) -> float:
+        """Measure the student, record the epoch, and copy its weights if it is the best so far."""
+        data, done = self._data, self._done
+        error, score = data.measure_error(self._student), data.measure_score(self._student)
+        scored = "" if score is None else f", {data.metric} {score:.4f}"
+        print(f"epoch {done.epochs} of {done.count}: error {error:.6f}{scored} on the search split", flush=True)  # noqa: T201 - the step's log
+        done.log.append({"epoch": done.epochs, "error": error, **({} if score is None else {"score": score})})
+        masked = self._after_step is not None
+        if self._counts() and (error < done.error or (masked and done.best_epoch == 0)):
+            done.error, done.best_epoch, self._best = error, done.epochs, _copy(self._student)
+        return error
+
+    def _counts(self) -> bool:
+        return self._after_step is None or self._done.epochs > SETTLED * self._done.count
+
+    def _is_stuck(self) -> bool:
+        return self._counts() and self._done.epochs - self._done.best_epoch >= self._schedule.patience
+
+    def _save(self) -> None:
+        """Write all that the next epoch depends on; another file takes the old one's place at once."""
+        if (path := self._schedule.checkpoint) is None:
+            return
+        state = {
+            "progress": asdict(self._done),
+            "student": self._student.state_dict(),
+            "best": self._best,
+            "optimizer": self._optimizer.state_dict(),
+            "order": self._generator.get_state(),
+            "random": torch.get_rng_state(),
+        }
+        part = path.with_name(f"{path.name}.part")
+        torch.save(state, part)
+        part.replace(path)
+
+    def _restore(self) -> None:
+        """Go on from the checkpoint, if there is one that fits."""
+        path = self._schedule.checkpoint
+        if path is None or not path.exists():
+            return
+        try:
+            state = torch.load(path, weights_only=True)
+            self._student.load_state_dict(state["student"])
+            self._optimizer.load_state_dict(state["optimizer"])
+        except Exception as error:  # noqa: BLE001 - a file that was cut, or of another version of torch
+            print(f"training starts anew, since its checkpoint cannot be read: {error}", flush=True)  # noqa: T201
+            return
+        self._generator.set_state(state["order"])
+        torch.set_rng_state(state["random"])
+        self._done = _Progress(**{**state["progress"], "count": self._schedule.epochs})
+        self._best = state["best"]
+        print(f"training goes on after epoch {self._done.epochs}", flush=True)  # noqa: T201
 
 
 def _scale(share: float) -> float:
@@ -139,8 +225,3 @@ def _scale(share: float) -> float:
 
 def _copy(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in module.state_dict().items()}
-
-
-def _format(epoch: int, count: int, error: float, metric: str, score: float | None) -> str:
-    scored = "" if score is None else f", {metric} {score:.4f}"
-    return f"epoch {epoch} of {count}: error {error:.6f}{scored} on the search split"

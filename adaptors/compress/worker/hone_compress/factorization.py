@@ -7,12 +7,14 @@ import copy
 import torch
 from torch import fx, nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .layers import list_layers
 from .rows import Given
 
 
-def factorize(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
-    """Return a copy of a module whose wide layers are factorized, or why none is.
+def factorize(module: fx.GraphModule, given: Given) -> fx.GraphModule:
+    """Return a copy of a module whose wide layers are factorized.
 
     A linear layer becomes two, by the singular values of its weights. A convolution with a square kernel becomes one
     along the height and one along the width (M. Jaderberg et al., "Speeding up Convolutional Neural Networks with Low
@@ -29,7 +31,7 @@ def factorize(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
             continue
         changed.set_submodule(name, factorize_layer(layer, rank))
     if not any(isinstance(one, Factorized) for one in changed.modules()):
-        return f"no layer becomes cheaper: {'; '.join(reasons[:3])}"
+        raise UnsuitedError(f"no layer becomes cheaper: {'; '.join(reasons[:3])}")
     return changed
 
 

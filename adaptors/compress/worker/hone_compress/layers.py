@@ -13,16 +13,15 @@ import torch
 from hone_pytorch.models import Flat, flatten_program, name_outputs
 from torch import fx, nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 _aten = torch.ops.aten
 Arguments = list[Any]
-Layer = nn.Linear | nn.Conv1d | nn.Conv2d
-"""A layer with a weight of the shape (outputs, inputs, …)."""
+_WIDE = (nn.Linear, nn.Conv1d, nn.Conv2d)
+Layer = nn.Module
+"""A linear or convolutional layer, with a weight of the shape (outputs, inputs, …)."""
 
 _ABSENT = [None] * 9  # exported calls leave out trailing arguments with default values
-
-
-class UntrainableError(ValueError):
-    """A program cannot become a trainable module; the message is the reason."""
 
 
 def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[torch.Tensor]) -> fx.GraphModule:
@@ -35,7 +34,7 @@ def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[tor
         examples: One tensor for each input, to compare the results of both.
 
     Raises:
-        UntrainableError: The results differ, or a parameter gets no gradient.
+        UnsuitedError: The results differ, or a parameter gets no gradient.
     """
     module = program.module(check_guards=False)
     for node in list(module.graph.nodes):
@@ -161,19 +160,19 @@ def _compare(flat: nn.Module, plain: fx.GraphModule, examples: Sequence[torch.Te
         wanted = flat(*examples)
     found = call_module(plain, examples)
     if not all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True)):
-        raise UntrainableError("as a module of layers the program computes something else")
+        raise UnsuitedError("it cannot be trained: as a module of layers the program computes something else")
     trained = [(name, one) for name, one in plain.named_parameters() if one.dtype.is_floating_point]
     for _, one in trained:
-        one.requires_grad_(True)
+        one.requires_grad = True
     losses = [one.sum() for one in call_module(plain, examples) if one.requires_grad]
     if not losses:
-        raise UntrainableError("its outputs depend on no parameter in a way that can be trained")
+        raise UnsuitedError("it cannot be trained: its outputs depend on no parameter in a way that has a gradient")
     torch.stack(losses).sum().backward()
     lost = [name for name, one in trained if one.grad is None]
     for _, one in trained:
         one.grad = None
     if len(lost) == len(trained):
-        raise UntrainableError(f"no parameter gets a gradient, such as {lost[0]}")
+        raise UnsuitedError(f"it cannot be trained: no parameter gets a gradient, such as {lost[0]}")
 
 
 def call_module(module: nn.Module, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -185,7 +184,7 @@ def list_layers(module: fx.GraphModule) -> dict[str, Layer]:
     """Return the linear and convolutional layers of a module by name, in the order of the first call."""
     called = (node.target for node in module.graph.nodes if node.op == "call_module")
     found = {name: module.get_submodule(name) for name in called}
-    return {name: one for name, one in found.items() if isinstance(one, Layer)}
+    return {name: one for name, one in found.items() if isinstance(one, _WIDE)}
 
 
 def find_last(module: fx.GraphModule) -> frozenset[str]:

@@ -9,13 +9,15 @@ import torch
 import torch_pruning
 from torch import fx
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .attention import find_heads
 from .layers import call_module, find_last, list_layers
 from .rows import Given
 
 
-def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
-    """Return a copy of a module with fewer channels, or why it cannot be pruned.
+def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule:
+    """Return a copy of a module with fewer channels.
 
     The channels of layers that are added or concatenated are removed together, and those with the smallest norm over
     all these layers first (G. Fang et al., "DepGraph: Towards Any Structural Pruning", CVPR 2023). Widths are rounded
@@ -25,7 +27,7 @@ def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule | str
     ratio, step, examples = given.options["ratio"], given.options["round_to"], given.examples
     last = find_last(module)
     if not list_layers(module).keys() - last:
-        return "it has no layer whose width does not decide that of an output"
+        raise UnsuitedError("it has no layer whose width does not decide that of an output")
     pruned = copy.deepcopy(module)
     heads = find_heads(pruned)
     wanted = _list_shapes(module, examples)
@@ -44,12 +46,15 @@ def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule | str
         )
         pruner.step()
     if all(one.weight.shape == list_layers(module)[name].weight.shape for name, one in list_layers(pruned).items()):
-        return f"no layer is wide enough to lose {ratio:.0%} of its channels in steps of {step}"
+        raise UnsuitedError(f"no layer is wide enough to lose {ratio:.0%} of its channels in steps of {step}")
     try:
         found = _list_shapes(pruned, examples)
     except RuntimeError as error:
-        return f"its graph computes with the widths that would be pruned: {str(error).splitlines()[0]}"
-    return pruned if found == wanted else f"its outputs would have the shapes {found} instead of {wanted}"
+        why = str(error).splitlines()[0]
+        raise UnsuitedError(f"its graph computes with the widths that would be pruned: {why}") from error
+    if found != wanted:
+        raise UnsuitedError(f"its outputs would have the shapes {found} instead of {wanted}")
+    return pruned
 
 
 def _list_shapes(module: fx.GraphModule, examples: tuple[torch.Tensor, ...]) -> list[tuple[int, ...]]:

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hone_pytorch import archive, exports, jobs, models
+from hone_pytorch import archive, exports, jobs
 from torch import fx
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from . import rows
-from .compression import prepare, write_program
+from .compression import attends, prepare, write_program
 from .distillation import distil, read_schedule
-from .layers import UntrainableError, open_trainable
+from .layers import open_trainable
 
 Json = dict[str, Any]
 _pt2e = "torchao.quantization.pt2e"
@@ -31,22 +33,14 @@ def train_quantized(job: Json) -> Json:
     program, described = jobs.read_program(job)
     inputs = described["inputs"]
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
-    try:
-        open_trainable(program, examples)
-    except UntrainableError as error:
-        return {"refused": f"it cannot be trained: {error}"}
+    open_trainable(program, examples)  # raises if it cannot be trained
     data = rows.read_data(job, inputs, described["outputs"])
-    if (reason := data.find_fault()) is not None:
-        return {"refused": reason}
     student = Prepared(program, reduce_range=job["options"]["reduce_range"])
     student.calibrate(data)
-    attends = any("attention" in name or "softmax" in name for name in models.list_operators(program))
-    notes = distil(student, data, read_schedule(job, attends=attends))
-    if "refused" in notes:
-        return notes
+    notes = distil(student, data, read_schedule(job, attends=attends(program)))
     converted = student.convert()
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
-        return {"refused": "the quantizer found no operator that it could quantize"}
+        raise UnsuitedError("the quantizer found no operator that it could quantize")
     before = job["input"].get("metadata", {}).get("trained", {})
     bounds = exports.find_bounds(program, inputs)
     trained = {**before, job["adaptor"]: notes}

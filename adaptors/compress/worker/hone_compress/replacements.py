@@ -7,6 +7,8 @@ import copy
 import torch
 from torch import fx
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .rows import Given
 
 _aten = torch.ops.aten
@@ -16,15 +18,15 @@ REPLACED = {_aten.silu.default: "silu", _aten.silu_.default: "silu", _aten.gelu.
 BY = {"hard-swish": _aten.hardswish.default, "relu": _aten.relu.default}
 
 
-def replace_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
-    """Return a copy of a module with other activations, or why it has none to replace.
+def replace_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule:
+    """Return a copy of a module with other activations.
 
     Kernels for int8 fuse a ReLU into the layer before it, and compute SiLU and GELU in fp32 between two conversions.
     """
     changed = copy.deepcopy(module)
     found = [node for node in changed.graph.nodes if node.op == "call_function" and node.target in REPLACED]
     if not found:
-        return "it has no SiLU or GELU"
+        raise UnsuitedError("it has no SiLU or GELU")
     for node in found:
         node.target, node.args, node.kwargs = BY[given.options["by"]], node.args[:1], {}
     changed.recompile()

@@ -13,6 +13,7 @@ from torch import nn
 
 from hone_runtime.sessions import shapes
 from hone_runtime.worker.imports import load_program
+from hone_runtime.worker.refusal import UnsuitedError
 
 from .layers import call_module
 
@@ -49,19 +50,22 @@ class Data:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", tuple(one.float().var() + 1e-6 for one in self.wanted))
 
-    def find_fault(self) -> str | None:
-        """Return why nothing can be trained on these rows; None if something can."""
+    def check(self) -> None:
+        """Raise an ``UnsuitedError`` if nothing can be trained on these rows."""
         count, size = len(self.training[0]), self.fixed or 1
         if not self.trained:
-            return "no output has floating-point numbers, and there is nothing to learn from"
+            raise UnsuitedError("no output has floating-point numbers, and there is nothing to learn from")
         if count < size:
-            return f"the training split has {count} rows, and the model takes {size} at once"
+            raise UnsuitedError(f"the training split has {count} rows, and the model takes {size} at once")
         for one in (*self.training, *self.wanted):
             if one.dtype.is_floating_point and not torch.isfinite(one).all():
-                return "the training split has numbers that are not finite, or the source returns such for it"
-        if all(bool((one == one[:1]).all()) for one in self.wanted) and count > 1:
-            return f"the source returns the same for all {count} rows of the training split: nothing can be learned"
-        return None
+                raise UnsuitedError(
+                    "the training split has numbers that are not finite, or the source returns such for it"
+                )
+        if all(torch.allclose(one, one[:1], rtol=1e-4, atol=1e-5) for one in self.wanted) and count > 1:
+            raise UnsuitedError(
+                f"the source returns the same for all {count} rows of the training split: nothing can be learned"
+            )
 
     def count_steps(self, batch: int) -> int:
         """Return the number of steps in an epoch."""
@@ -156,12 +160,16 @@ class Given:
 
 
 def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Data:
-    """Return the rows of a job, for these inputs and outputs of its model."""
+    """Return the rows of a job, for these inputs and outputs of its model.
+
+    Raises:
+        UnsuitedError: Nothing can be trained on them.
+    """
     program = job["program"]
     names = tuple(spec["name"] for spec in outputs)
     wanted, expected = (_read(program[key], outputs) for key in ("trained", "source"))
     trained = tuple(index for index, one in enumerate(expected) if one.dtype.is_floating_point)
-    return Data(
+    data = Data(
         training=_read(job["training"], inputs),
         wanted=tuple(wanted[index] for index in trained),
         search=_read(program["feeds"], inputs),
@@ -171,6 +179,8 @@ def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Dat
         program=program,
         outputs=names,
     )
+    data.check()
+    return data
 
 
 def _read(path: str, specs: Sequence[Json]) -> Tensors:

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .compression import compress
 from .distillation import SETTLED
 from .layers import list_layers
@@ -26,20 +28,23 @@ def sparsify(job: Json) -> Json:
     """Write a program with masked weights into the job's output, and return notes."""
     masks = list[Masks]()
 
-    def change(module: fx.GraphModule, given: Given) -> fx.GraphModule | str:
+    def change(module: fx.GraphModule, given: Given) -> fx.GraphModule:
         changed = copy.deepcopy(module)
         made = Masks(changed, pattern=given.options["pattern"], sparsity=given.options["sparsity"])
         if not len(made):
-            return "it has no layer whose inputs fit the pattern"
+            raise UnsuitedError("it has no layer whose inputs fit the pattern")
         masks.append(made)
         return changed
 
-    notes = compress(job, change, shrinks=False, after_step=lambda share: masks[0].apply(share))
-    if "refused" in notes or "nothing_to_do" in notes:
+    def apply(share: float) -> None:
+        masks[0].apply(share)
+
+    notes = compress(job, change, shrinks=False, after_step=apply)
+    if "nothing_to_do" in notes:
         return notes
     found, wanted = masks[0].measure(), job["options"]["sparsity"]
     if found < wanted - 0.05:
-        return {"refused": f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}: raise seconds"}
+        raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}: raise seconds")
     notes["metadata"]["trained"][job["adaptor"]]["sparsity"] = round(found, 4)
     return notes
 

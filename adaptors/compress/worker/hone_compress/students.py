@@ -10,6 +10,7 @@ from hone_pytorch import jobs, models
 from torch import nn
 
 from hone_runtime.worker.imports import load_file
+from hone_runtime.worker.refusal import UnsuitedError
 
 from . import rows
 from .compression import prepare, write_program
@@ -22,20 +23,15 @@ Json = dict[str, Any]
 def train_student(job: Json) -> Json:
     """Write a student that was trained on the source's outputs into the job's output, and return notes."""
     if "module" not in job["trust"]:
-        return {"refused": "a student is a class, which is code: it runs only when the recipe says 'trust: [module]'"}
+        raise UnsuitedError("a student is a class, which is code: it runs only when the recipe says 'trust: [module]'")
     prepare(job)
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     data = rows.read_data(job, inputs, outputs)
-    if (reason := data.find_fault()) is not None:
-        return {"refused": reason}
     student = open_student(job["options"], Path(job["temporary"]))
-    if (reason := find_misfit(student, examples, data)) is not None:
-        return {"refused": reason}
+    check_student(student, examples, data)
     attends = any(isinstance(one, nn.MultiheadAttention | nn.LayerNorm) for one in student.modules())
     notes = distil(student, data, read_schedule(job, attends=attends))
-    if "refused" in notes:
-        return notes
     trained = {job["adaptor"]: {"class": job["options"]["student"], "parameters": [count_parameters(student)], **notes}}
     return write_program(job, student.eval(), examples, {"inputs": inputs, "outputs": outputs}, trained=trained)
 
@@ -49,21 +45,21 @@ def open_student(options: Json, temporary: Path) -> nn.Module:
     return student
 
 
-def find_misfit(student: nn.Module, examples: tuple[torch.Tensor, ...], data: rows.Data) -> str | None:
-    """Return why a student cannot take the source's place; None if it can."""
+def check_student(student: nn.Module, examples: tuple[torch.Tensor, ...], data: rows.Data) -> None:
+    """Raise an ``UnsuitedError`` if a student cannot take the source's place."""
     try:
         with torch.no_grad():
             found = call_module(student.eval(), examples)
     except (TypeError, RuntimeError, ValueError) as error:
-        return f"the student does not take the source's inputs: {str(error).splitlines()[0]}"
+        why = str(error).splitlines()[0]
+        raise UnsuitedError(f"the student does not take the source's inputs: {why}") from error
     if len(found) != len(data.outputs):
-        return f"the student has {len(found)} outputs, and the source {len(data.outputs)}"
+        raise UnsuitedError(f"the student has {len(found)} outputs, and the source {len(data.outputs)}")
     if refusal := models.find_refusal(found):
-        return refusal
+        raise UnsuitedError(refusal)
     for name, one, wanted in zip(data.outputs, found, data.expected, strict=True):
         if one.dtype != wanted.dtype or (one.shape[1:] != wanted.shape[1:] and one.dim() < 3):
             shapes = (
                 f"{one.dtype} {tuple(one.shape[1:])} for a row, and the source {wanted.dtype} {tuple(wanted.shape[1:])}"
             )
-            return f"the student's {name} is {shapes}"
-    return None
+            raise UnsuitedError(f"the student's {name} is {shapes}")

@@ -50,12 +50,12 @@ def to_onnx(job: Job) -> Notes:
     if not exports.has_plain_rows(program) or arguments.returns_none(program):
         program = exports.export_again(job, program, described)
     try:
-        _write_onnx(program, target, described, opset=job["options"]["opset"])
+        write_onnx(program, target, described, opset=job["options"]["opset"])
     except Exception:  # a decomposition in torch may fail for the result of torch's own export
         again = exports.export_again(job, program, described)
         if again is program:
             raise
-        _write_onnx(again, target, described, opset=job["options"]["opset"])
+        write_onnx(again, target, described, opset=job["options"]["opset"])
     model = onnx.load(target, load_external_data=False)
     clean_onnx(model, described)
     onnx.save(model, target)
@@ -65,7 +65,8 @@ def to_onnx(job: Job) -> Notes:
     return {"outputs": described["outputs"], "metadata": metadata}
 
 
-def _write_onnx(program: torch.export.ExportedProgram, target: Path, described: Notes, *, opset: int) -> None:
+def write_onnx(program: torch.export.ExportedProgram, target: Path, described: Notes, *, opset: int) -> None:
+    """Write a program as ONNX, with the names of its specs."""
     size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
     with torch.no_grad():  # as exported: with gradients, attention is decomposed into another layout
         torch.onnx.export(

@@ -31,6 +31,7 @@ from kedro_hone.programs import LIBRARY
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
+from kedro_hone.search.steps.checkpoints import checkout_checkpoint, is_unfinished, remove_checkpoint
 from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
 from kedro_hone.search.steps.lines import format_step
 from kedro_hone.search.steps.mismatch import find_mismatch, find_written
@@ -108,7 +109,7 @@ class _Step:
             return self._leave(environment)
         key, inputs = self._make_key(environment.key, decided.options)
         found = store.find(key)
-        if found is not None and not found.is_tried_again(self.context.run.run_id):
+        if found is not None and not (found.is_tried_again(self.context.run.run_id) or self._goes_on(found)):
             return self._reuse(found)
         phase = choose_phase(adaptor, self.parent, self.expected)
         if (reason := budget.find_reason(phase, self.expected)) is not None:
@@ -120,7 +121,13 @@ class _Step:
         tries = 1 if found is None else found.tries + 1
         created = started.isoformat()
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries))
+        if not is_unfinished(outcome, adaptor.name):
+            remove_checkpoint(store, key)
         return outcome, (facts,)
+
+    def _goes_on(self, found: StepRecord) -> bool:
+        """Return whether a training that an earlier run had no time to finish goes on in this one."""
+        return is_unfinished(found.outcome, self.adaptor.name) and found.facts.run != self.context.run.run_id
 
     def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._log_step("reused", found.outcome)
@@ -144,10 +151,10 @@ class _Step:
     def _build(self, within: Environment, decided: Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
         """Run the adaptor, and record its costs; it is refused if the budget ended it."""
         adaptor, run, started = self.adaptor, self.context.run, time.monotonic()
-        tried = self._try(within, decided, budget)
+        tried = self._try(within, decided, key, budget)
         if (plainer := spare_shapes(tried.outcome, decided)) and not run.is_stopped():
             logger.warning("warning   %s crashed, and is tried again without fixed_shapes", adaptor.name)
-            again = self._try(within, plainer, budget)
+            again = self._try(within, plainer, key, budget)
             tried = again if again.outcome.kind == "artifact" else tried
         outcome, folder, limits = tried.outcome, tried.folder, tried.limits
         facts = StepFacts(
@@ -164,9 +171,9 @@ class _Step:
         self._log_step("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
         return outcome, facts
 
-    def _try(self, within: Environment, decided: Decided, budget: Budget) -> _Try:
+    def _try(self, within: Environment, decided: Decided, key: str, budget: Budget) -> _Try:
         folder, limits = self.context.run.claim_step(self.adaptor.name), budget.cut(self.adaptor.toolchain.limits)
-        return _Try(self._run(within, folder, decided, limits), folder, limits)
+        return _Try(self._run(within, folder, decided, key, limits), folder, limits)
 
     def _leave_out(self, reason: str) -> Refused:
         return Refused(by=self.adaptor.name, slug=BUDGET, reason=reason)
@@ -201,10 +208,15 @@ class _Step:
             conversion=self._find_conversion_limit(),
         )
 
-    def _run(self, within: Environment, folder: Path, decided: Decided, limits: Limits) -> Outcome:
+    def _run(self, within: Environment, folder: Path, decided: Decided, key: str, limits: Limits) -> Outcome:
         toolchain, store, place = self.adaptor.toolchain, self.context.store, (within.key, self.host.fingerprint)
-        with store.workspace() as scratch, checkout_records(store, toolchain, place, scratch / "temporary") as records:
-            given = {"records": records and str(records), "seconds": limits.seconds}
+        with (
+            store.workspace() as scratch,
+            checkout_records(store, toolchain, place, scratch / "temporary") as records,
+            checkout_checkpoint(store, self.adaptor, key, scratch / "temporary") as checkpoint,
+        ):
+            files = {"records": records and str(records), "checkpoint": checkpoint and str(checkpoint)}
+            given = {**files, "seconds": limits.seconds}
             job = self._make_job(scratch, decided.options).model_copy(update=given)
             result = call_worker(
                 job,

@@ -34,6 +34,7 @@ LEAST_ERROR, LARGEST_ERROR = 0.35, 0.7
 outputs 1.4."""
 
 _UNUSUAL: Final = " (rows that no tokenizer makes)"
+_UNLIKE: Final = " (rows unlike the data, and it was trained)"
 _TIED: Final = ". All its rows are the same, and no other number differs: of equal scores any may be the largest"
 
 MOST_LIMITS: Final = 3
@@ -165,9 +166,11 @@ class Probing:
                 arrays = (read_arrays(path) for path in (self._tree / probe.feeds, self._tree / probe.outputs, made))
                 tied = all(reasons.values()) and _is_tied(*arrays, usual=read_arrays(self._outputs))
                 reason = next(iter(reasons))
-                if not probe.lenient and not tied:
+                spared = probe.lenient or (probe.made and bool(self._artifact.metadata.get("trained")))
+                if not spared and not tied:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{self._suggest(probe)}", limits=())
-                limits.append(f"on {probe.name}{_UNUSUAL if probe.lenient else ''}, {reason}{_TIED if tied else ''}")
+                kind = _UNUSUAL if probe.lenient else _UNLIKE if spared else ""
+                limits.append(f"on {probe.name}{kind}, {reason}{_TIED if tied else ''}")
         more = len(limits) - MOST_LIMITS
         remainder = [f"and on {more} more probes"] if more > 0 else []
         ranges = self._context.recipe.model.ranges.items()

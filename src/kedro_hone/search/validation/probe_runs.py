@@ -82,6 +82,7 @@ class SourceProbing:
             outputs=outputs,
             extreme=probe.extreme,
             lenient=probe.lenient or accident,
+            made=probe.made,
             sizes=dict(probe.sizes),
         )
 

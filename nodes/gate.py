@@ -126,7 +126,10 @@ def combine_worst(name: str, qualities: Sequence[Quality]) -> Quality:
     worst = max(qualities, key=lambda one: one.drop.high)
     columns = zip(*(one.others for one in qualities), strict=True)
     others = tuple(max(column, key=lambda one: one.drop.high) for column in columns)
-    return worst.model_copy(update={"id": name, "others": others})
+    slices = tuple(
+        max(row, key=lambda one: one.drop.high) for row in zip(*(one.slices for one in qualities), strict=True)
+    )
+    return worst.model_copy(update={"id": name, "others": others, "slices": slices})
 
 
 def _gather(finalist: Finalist, validation: Validation, *, load: float | None) -> Measurements:

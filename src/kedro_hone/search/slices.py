@@ -64,7 +64,8 @@ def check_slices(
     one, bound = slices[worst], round_up(span * shares[worst])
     needed = max(least, needed_rows(max(limit.drop / span, sys.float_info.epsilon), level))
     what = f"prove a drop under {limit.drop:g}, even if nothing is lost."
-    others = f" So are {len(small) - 1} other slices too small." if len(small) > 1 else ""
+    count = len(small) - 1
+    others = f" {count} other slice{'s are' if count > 1 else ' is'} too small as well." if count else ""
     why = (
         f"With so few rows its interval still reaches {bound} (confidence {recipe.gates.confidence:g}, shared by "
         f"{finalists} finalists and {len(slices)} slices).{others}"

@@ -110,6 +110,8 @@ class Adaptor:
         can_take: A cheap check, without the toolchain; returns a refusal, or None.
         run_options: For a compile adaptor: returns options for its runtime, from its own options.
         device: For a compile adaptor: the device on which its result computes.
+        trains: Whether it changes what the network computes, as pruning with fine-tuning and distillation do: its
+            result must be judged by the task's own metric, and is noted as ``trained``.
         throughput: For a compile adaptor: returns values of its options to try where several clients call at once, for
             their number. Each value is one more candidate.
     """
@@ -131,6 +133,7 @@ class Adaptor:
     can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
     run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
     device: Device = CPU
+    trains: bool = False
     throughput: Callable[[int], Mapping[str, list[Json]]] = lambda _: {}
 
     def __post_init__(self) -> None:
@@ -142,6 +145,8 @@ class Adaptor:
             raise ValueError(f"adaptor {self.name}: {self.toolchain.name} cannot run its {self.produces}")
         if self.alternative and self.stage is not Stage.CONVERT:
             raise ValueError(f"adaptor {self.name}: only a converter is an alternative to others")
+        if self.trains and self.stage is not Stage.COMPRESS:
+            raise ValueError(f"adaptor {self.name}: only a compressor trains")
         read_device(self.device)
         self.options()
 

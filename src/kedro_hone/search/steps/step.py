@@ -31,6 +31,7 @@ from kedro_hone.programs import LIBRARY
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
+from kedro_hone.search.scores import has_labels
 from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
 from kedro_hone.search.steps.lines import format_step
 from kedro_hone.search.steps.mismatch import find_mismatch, find_written
@@ -39,10 +40,13 @@ from kedro_hone.search.steps.runtimes import digest_workers
 
 logger = open_logger(__name__)
 
-INHERITED = ("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache")
+INHERITED = (
+    *("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache"),
+    "trained",
+)
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the notes on
 a model of Transformers, on an estimator or on a Keras model, the number of threads, and the notes on a cache. Also
-earlier adaptors' options that depend on the machine unless the recipe sets them."""
+earlier adaptors' options that depend on the machine unless the recipe sets them, and whether it was trained."""
 
 
 def transform(
@@ -86,9 +90,10 @@ class _Step:
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; no facts if the adaptor could not be tried."""
         adaptor, store = self.adaptor, self.context.store
-        decided = find_mismatch(adaptor, self.parent, self.host, self.context.recipe) or decide(
-            adaptor, options, self.parent, self.host
+        mismatch = find_mismatch(
+            adaptor, self.parent, self.host, self.context.recipe, labelled=not adaptor.trains or self._has_labels()
         )
+        decided = mismatch or decide(adaptor, options, self.parent, self.host)
         if not isinstance(decided, Decided):
             return self._leave(decided)
         budget = start_budget(self.context)
@@ -110,6 +115,9 @@ class _Step:
         created = started.isoformat()
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries))
         return outcome, (facts,)
+
+    def _has_labels(self) -> bool:
+        return has_labels(self.context.samples.splits[SEARCH], self.context)
 
     def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._log_step("reused", found.outcome)
@@ -264,6 +272,8 @@ class _Step:
         found = {name: described[name] for name in ("graph", "operators", *ONNX_FACTS) if described.get(name)}
         if machine := decided.machine_options:
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
+        # No worker can undo it: a candidate that was trained is judged as one.
+        trained = {"trained": True} if adaptor.trains or parent.metadata.get("trained") else {}
         return self.context.store.seal(
             Path(output.path),
             parent=parent,
@@ -274,5 +284,5 @@ class _Step:
             device=adaptor.device if compiled else parent.device,
             run_options=decided.run_options,
             static_shapes=output.static_shapes,
-            metadata={**inherited, **output.metadata, **found},
+            metadata={**inherited, **output.metadata, **found, **trained},
         )

@@ -76,8 +76,8 @@ def gate(
             noise=context.locate_noise(reference),
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
-        allowed = frozenset(recipe.publish.allow)
-        results = GateResults(gates=recipe.all_gates, source=itself, score=scorer.score, allowed=allowed)
+        allowed = "anomalous" in recipe.publish.allow
+        results = GateResults(gates=recipe.all_gates, source=itself, score=scorer.score, allows_anomalies=allowed)
         catalogue = read_catalogue()  # current: the licence in the validation may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hone_runtime.values.artifact import Artifact
@@ -21,7 +22,8 @@ def is_trained(outcome: Outcome) -> bool:
     """Return whether an artifact, or any part of a composite, was trained."""
     if not isinstance(outcome, Artifact):
         return False
-    return any(bool(each.metadata.get(TRAINED)) for each in (outcome, *read_parts(outcome)))
+    notes = (outcome.metadata, *(part.metadata for part in read_parts(outcome)))
+    return any(bool(note.get(TRAINED)) for note in notes)
 
 
 def find_anomaly(quality: Quality, *, trained: bool) -> str:
@@ -47,3 +49,17 @@ def find_anomaly(quality: Quality, *, trained: bool) -> str:
         f"{ANOMALOUS}: it was trained, and {change} on {quality.n} rows, better by more than {GAIN:.0%}; either these "
         "rows, or similar ones, were among its training rows, or the source was not trained to the end"
     )
+
+
+def list_reasons(anomalies: Mapping[str, str], withheld: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each anomaly, by the candidate's id, with what a person may do, or did.
+
+    Args:
+        anomalies: All anomalies.
+        withheld: Those that no person allowed.
+    """
+    remedy = "it is not published: check both, then allow it by `hone.publish.allow: [anomalous]`"
+    return [
+        f"{name} is {reason}; {remedy if name in withheld else 'it is allowed by publish.allow'}"
+        for name, reason in anomalies.items()
+    ]

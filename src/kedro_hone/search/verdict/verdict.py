@@ -17,7 +17,7 @@ from kedro_hone.core.gates import Gate, Measurements, has_limit, read_gates
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.recipe.gates import GatesSection
 from kedro_hone.search.gates import tail
-from kedro_hone.search.verdict.anomaly import ANOMALOUS, find_anomaly
+from kedro_hone.search.verdict.anomaly import ANOMALOUS, find_anomaly, list_reasons
 from kedro_hone.search.verdict.causes import explain
 
 
@@ -37,7 +37,7 @@ class GateResults:
     qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each scored one
     withheld: dict[str, str] = field(default_factory=dict)  # why faster ones may not be published
     anomalies: dict[str, str] = field(default_factory=dict)  # of trained ones that pass every relative gate
-    allowed: frozenset[str] = frozenset()  # of `publish.allow`
+    allows_anomalies: bool = False  # by `publish.allow`
     eligible: list[str] = field(default_factory=list)  # those that pass every relative gate, in order
     winner: str | None = None  # the first of them that passes every gate
 
@@ -87,9 +87,18 @@ class GateResults:
         """Return the gates of one kind."""
         return [gate for gate in self.limits if gate.relative is relative and scored in {None, gate.scored}]
 
-    def list_withheld_anomalies(self) -> list[str]:
-        """Return the anomalous finalists that no person allowed."""
-        return [name for name in self.anomalies if name not in self.eligible]
+    def find_anomaly(self, finalist: Measurements) -> str:
+        """Record whether a scored finalist is anomalous; return why it cannot win then, or an empty text."""
+        quality = finalist.quality
+        anomaly = find_anomaly(quality, trained=finalist.trained) if quality is not None else ""
+        if anomaly:
+            self.anomalies[finalist.id] = anomaly
+        return f"it is {ANOMALOUS}" if anomaly and not self.allows_anomalies else ""
+
+    @property
+    def withheld_anomalies(self) -> Mapping[str, str]:
+        """The anomalous finalists that no person allowed, each with the reason."""
+        return {} if self.allows_anomalies else self.anomalies
 
     def evaluate(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
         """Evaluate some gates for a candidate, store their judgements, and return whether it passes all of them."""
@@ -166,12 +175,9 @@ def _evaluate(results: GateResults, finalist: Measurements, withheld: str | None
             return quality
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
-    if not results.evaluate(relative, finalist):
-        return "it does not pass another gate"
-    if finalist.quality is not None and (anomaly := find_anomaly(finalist.quality, trained=finalist.trained)):
-        results.anomalies[name] = anomaly
-        if "anomalous" not in results.allowed:
-            return f"it is {ANOMALOUS}"
+    holds = results.evaluate(relative, finalist)
+    if reason := results.find_anomaly(finalist) if holds else "it does not pass another gate":
+        return reason
     results.eligible.append(name)
     if results.evaluate(results.choose(relative=False), finalist):
         results.winner = name
@@ -217,10 +223,9 @@ def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -
     reasons = _list_reasons(results)
     if results.winner is not None:
         return Verdict.PASS, reasons
-    if results.list_withheld_anomalies():
-        return Verdict.INCONCLUSIVE, reasons
-    if results.eligible:
-        return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
+    if results.eligible or results.withheld_anomalies:
+        missed = results.failed.issuperset(results.eligible) and not results.withheld_anomalies
+        return (Verdict.FAIL if missed else Verdict.INCONCLUSIVE), reasons
     if confirmation.cut and any(finalist.verdict not in _DECIDED for finalist in confirmation.finalists):
         return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
@@ -251,19 +256,9 @@ def _list_reasons(results: GateResults) -> list[str]:
         or (row.name not in scored | unscored and row.judgement in {GateOutcome.FAILS, GateOutcome.UNDECIDED})
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
-    doubts += _list_anomalies(results)
+    doubts += list_reasons(results.anomalies, results.withheld_anomalies)
     doubts += filter(None, (_find_hidden_row(name, quality) for name, quality in results.qualities.items()))
     return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # several gates may have the same reason
-
-
-def _list_anomalies(results: GateResults) -> list[str]:
-    """Return a sentence for each anomaly, with the key by which a person allows it, or that one did."""
-    withheld = results.list_withheld_anomalies()
-    remedy = "it is not published: check both, and allow it by `hone.publish.allow: [anomalous]`"
-    return [
-        f"{name} is {reason}; {remedy if name in withheld else 'publish.allow allows it'}"
-        for name, reason in results.anomalies.items()
-    ]
 
 
 def _find_hidden_row(name: str, quality: Quality) -> str:

@@ -63,26 +63,19 @@ def check_slices(
     worst = max(small, key=shares.__getitem__)
     one, bound = slices[worst], round_up(span * shares[worst])
     needed = max(least, needed_rows(max(limit.drop / span, sys.float_info.epsilon), level))
-    what = f"prove a drop under {limit.drop:g}, even if nothing is lost."
     count = len(small) - 1
     others = f" {count} other slice{'s are' if count > 1 else ' is'} too small as well." if count else ""
-    why = (
-        f"With so few rows its interval still reaches {bound} (confidence {recipe.gates.confidence:g}, shared by "
-        f"{finalists} finalists and {len(slices)} slices).{others}"
-    )
-    hint = (
-        f"Use at least {needed} rows of each slice, group rare values in the column, or set hone.gates.slices.drop "
-        f"above {bound}."
-    )
-    certain = (
-        by_rows
-        or one.n < least
-        or (
-            score is not None
-            and shares[worst] >= limit.drop
-            and may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
-        )
-    )
+    parts = [f"{number} {name}" for number, name in ((finalists, "finalists"), (len(slices), "slices")) if number > 1]
+    shared_by = f", shared by {' and '.join(parts)}" if parts else ""
+    confidence = f"(confidence {recipe.gates.confidence:g}{shared_by})"
+    what = f"prove a drop under {limit.drop:g}, even if nothing is lost."
+    why = f"With so few rows its interval still reaches {bound} {confidence}.{others}"
+    more = f"Use at least {needed} rows of each slice, or group rare values in the column"
+    hint = f"{more}; or set hone.gates.slices.drop above {bound}."
+    if one.n < least:
+        why, hint = f"An interval of this metric needs {least} rows at least {confidence}.{others}", f"{more}."
+    loses_one = score is None or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
+    certain = by_rows or one.n < least or (loses_one and shares[worst] >= limit.drop)
     named = f"{one.n} gate rows of the slice {limit.by} = {one.name}"
     if certain:
         raise HoneError("gate-unprovable", f"{named} cannot {what}", why=why, hint=hint)

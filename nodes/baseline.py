@@ -18,7 +18,8 @@ from kedro_hone.programs import digest_metric, digest_programs
 from kedro_hone.search.comparison.crops import crop_search, find_batch
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.preflight import check_provable
-from kedro_hone.search.scores import predict, score_source
+from kedro_hone.search.scores import find_slices, predict, score_source
+from kedro_hone.search.slices import check_slices
 from kedro_hone.search.stability.faults import check_source, check_trials_rows
 from kedro_hone.search.stability.trials import plan_trials
 from kedro_hone.search.steps.runtimes import identify_runtime
@@ -66,6 +67,8 @@ def take_baseline(*, context: RunContext) -> Reference:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, warning)
     for name, score in ((None, reference), *zip(recipe.gates.drops, reference.others, strict=True)):
         check_provable(samples.splits[GATE].n, recipe, score=score, other=name)
+    if (slices := find_slices(context)) is not None:
+        check_slices(slices.sizes, recipe, score=reference)
     return reference
 
 

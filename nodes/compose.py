@@ -18,7 +18,7 @@ from hone_runtime.values.composite import COMPOSITE, PARTS, Part, can_be_part
 from hone_runtime.values.measurement import RACED, RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Outcome, Refused
 from kedro_hone.search.context import RunContext
-from kedro_hone.search.steps.step import INHERITED
+from kedro_hone.search.steps.inheritance import INHERITED
 from kedro_hone.search.verdict.verdict import can_win
 
 logger = open_logger(__name__)

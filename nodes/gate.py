@@ -34,6 +34,7 @@ from kedro_hone.search.plan.routes import must_agree
 from kedro_hone.search.race.timings import SOURCE
 from kedro_hone.search.scores import has_labels, predict, score_predictions, score_source
 from kedro_hone.search.validation.probe_outputs import choose_shares
+from kedro_hone.search.verdict.anomaly import is_trained
 from kedro_hone.search.verdict.failures import list_shared
 from kedro_hone.search.verdict.golden import GoldenRows, cut_golden, store_golden
 from kedro_hone.search.verdict.verdict import GateResults, decide, evaluate_gates
@@ -75,7 +76,8 @@ def gate(
             noise=context.locate_noise(reference),
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
-        results = GateResults(gates=recipe.all_gates, source=itself, score=scorer.score)
+        allowed = "anomalous" in recipe.publish.allow
+        results = GateResults(gates=recipe.all_gates, source=itself, score=scorer.score, allows_anomalies=allowed)
         catalogue = read_catalogue()  # current: the licence in the validation may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
@@ -126,12 +128,16 @@ def combine_worst(name: str, qualities: Sequence[Quality]) -> Quality:
     worst = max(qualities, key=lambda one: one.drop.high)
     columns = zip(*(one.others for one in qualities), strict=True)
     others = tuple(max(column, key=lambda one: one.drop.high) for column in columns)
-    return worst.model_copy(update={"id": name, "others": others})
+    slices = tuple(
+        max(row, key=lambda one: one.drop.high) for row in zip(*(one.slices for one in qualities), strict=True)
+    )
+    return worst.model_copy(update={"id": name, "others": others, "slices": slices})
 
 
 def _gather(finalist: Finalist, validation: Validation, *, load: float | None) -> Measurements:
     return Measurements(
         other_load=load,
+        trained=is_trained(validation.candidate.outcome),
         faster=finalist.verdict,
         speedup=finalist.deciding,
         **finalist.model_dump(include={"id", "speedups", "latency"}),

@@ -12,7 +12,17 @@ from hone_runtime.text import open_logger, suggest
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.digest import digest_json
-from hone_runtime.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, Samples, Split, TrackedFile
+from hone_runtime.values.samples import (
+    CALIBRATION,
+    GATE,
+    SEARCH,
+    SPLITS,
+    TRAINING,
+    Samples,
+    Split,
+    TrackedFile,
+)
+from hone_runtime.values.slices import SliceRows, Slices
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, copy_program, digest_programs, find_program, locate_program
@@ -27,12 +37,16 @@ VERSION = 5
 """Increase it if the code prepares different samples; it is part of their key in the store."""
 
 
+_DIVISION = 1
+"""The same for slices."""
+
+
 def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **splits: TrackedFile) -> Samples:
     """Prepare the splits and the batch of each shape, and store them with the program's code in one tree of the store.
 
     Raises:
-        HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch``, ``program-unknown`` or
-            ``source-not-rowwise``.
+        HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch``, ``program-unknown``,
+            ``recipe-invalid`` or ``source-not-rowwise``.
     """
     program = find_program(recipe.program.name, project=run.project)
     given = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}
@@ -91,7 +105,39 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     samples, warnings = found
     for warning in warnings:
         logger.warning("warning   %s", warning)
-    return samples
+    return divide(samples, recipe, store, run, gate=files.get(GATE))
+
+
+def divide(samples: Samples, recipe: Recipe, store: Store, run: RunFolder, *, gate: TrackedFile | None) -> Samples:
+    """Return samples with the slices of the gate split, if the recipe names any.
+
+    They have a key of their own in the store: another column changes nothing that was built.
+
+    Args:
+        samples: The samples.
+        recipe: The recipe.
+        store: The store, in which the number of each row's slice is kept.
+        run: The run.
+        gate: The file of the gate split.
+
+    Raises:
+        HoneError: ``recipe-invalid``: the data have no such column. ``data-unreadable``.
+    """
+    asked = recipe.gates.slices
+    if asked is None or gate is None:
+        return samples
+    key = digest_json(["slices", _DIVISION, samples.digest, asked.by])
+    sizes = store.read_value(key)
+    if sizes is None or store.find_tree(key) is None:
+        with store.workspace() as scratch:
+            program = find_program(recipe.program.name, project=run.project)
+            job: dict[str, Json] = {"program": program.path, "program_options": dict(recipe.program.options)}
+            job |= {"gate": gate.path, "by": asked.by, "rows": samples.splits[GATE].n}
+            sizes = call_program("divide", job=job, output=scratch, store=store, run=run)["slices"]
+            store.store_tree(key, scratch)
+        store.write_value(key, sizes)
+    rows = tuple(SliceRows.model_validate(one) for one in sizes)
+    return samples.model_copy(update={"slices": Slices(by=asked.by, digest=key, sizes=rows)})
 
 
 def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) -> HoneError:

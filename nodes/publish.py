@@ -26,6 +26,7 @@ from kedro_hone.report.snippets import complete_command
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates.load import QUIET, find_load, format_wait
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
+from kedro_hone.search.verdict.anomaly import find_anomaly, is_trained
 from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push, tag
 from kedro_hone.serving.image.packing import Packed
 
@@ -61,6 +62,9 @@ def publish(
     place, signer = recipe.publish, find_signer()
     target = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
     registry, name = target.registry, find_name(target, version.uri)
+    if anomaly := find_withheld(decision, evidence, place):
+        logger.warning("warning   nothing is published: %s", complete_command(anomaly, run.project))
+        return ()
     winner = replace(winner, description=describe_winner(evidence))
     waits = find_wait(decision, evidence)
     if waits and (place.pull_request or not registry.keeps_versions_apart):
@@ -201,6 +205,19 @@ def find_wait(decision: Decision, evidence: Evidence) -> str:
     shares = (find_load(rows), evidence.confirmation.other_load)
     noise = max((share for share in shares if share is not None), default=0.0)
     return format_wait(noise) if noise > QUIET else ""
+
+
+def find_withheld(decision: Decision, evidence: Evidence, place: PublishSection) -> str:
+    """Return why a winner is withheld that is anomalous by its evidence or by the decision; otherwise empty.
+
+    The recipe may have changed since the verdict: what was allowed then must be allowed now.
+    """
+    if decision.artifact is None or "anomalous" in place.allow:
+        return ""
+    trained = is_trained(decision.artifact)
+    rows = (row for row in (*decision.quality, *evidence.quality) if row.id == decision.winner)
+    found = next(filter(None, (find_anomaly(row, trained=trained) for row in rows)), "")
+    return f"{decision.winner} is {found}; allow it by `hone.publish.allow: [anomalous]`" if found else ""
 
 
 def find_approval(place: PublishSection, registry: Registry, name: str) -> str:

@@ -100,7 +100,8 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     """Return the digest of each key of a recipe, by names such as ``hone.gates`` and ``hone.gates.drop``.
 
     Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is determined
-    if it is not given. The sections ``publish`` and ``report`` do not affect the verdict and are left out.
+    if it is not given. The sections ``publish`` and ``report`` are left out: ``publish.allow`` is
+    checked again before a winner is published, and the other keys do not affect the verdict.
 
     Raises:
         HoneError: ``metric-unknown``; as ``make_plan``.

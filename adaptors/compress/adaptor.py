@@ -145,6 +145,7 @@ _adaptor = partial(
     accepts=frozenset({"pytorch"}),
     produces="pytorch",
     place=Place.SHRINK,
+    trains=True,
     needs=frozenset({Need.TRAINING_DATA, Need.PROGRAM}),
     supports={
         Capability.DYNAMIC_BATCH: Support.FULL,

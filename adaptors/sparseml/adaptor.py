@@ -66,7 +66,6 @@ class TuneOptions(PruneOptions):
 
 _adaptor = partial(
     Adaptor,
-    version=1,
     toolchain=TOOLCHAIN,
     stage=Stage.COMPRESS,
     accepts=frozenset({"pytorch"}),
@@ -81,11 +80,14 @@ _adaptor = partial(
 ADAPTORS = (
     _adaptor(
         name="sparseml.prune",
+        version=1,
         summary="Sets the smallest weights of convolutions and linear layers to zero, in one step and without data.",
         options=PruneOptions,
     ),
     _adaptor(
         name="sparseml.tune",
+        version=2,  # 1 did not note that it was trained
+        trains=True,
         summary="Prunes weights step by step (GMP) while the program is trained to keep its outputs on the training "
         "split.",
         options=TuneOptions,

@@ -19,7 +19,7 @@ from kedro_hone.cli import cli
 from kedro_hone.core.gates import read_gates
 from kedro_hone.recipe.gates import GatesSection, compose_gates
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.search.steps.step import INHERITED
+from kedro_hone.search.steps.inheritance import INHERITED
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

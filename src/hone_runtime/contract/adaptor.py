@@ -125,6 +125,8 @@ class Adaptor:
             it follows another only in a chain of the recipe.
         strengths: For a compressor: the values of its options that are tried unless the recipe has others, from mild
             to strong. Each value is a route of its own.
+        trains: Whether it changes what the network computes, as pruning with fine-tuning and distillation do: its
+            result must be judged by the task's own metric, and is noted as ``trained``.
         throughput: For a compile adaptor: returns values of its options to try where several clients call at once, for
             their number. Each value is one more candidate.
     """
@@ -148,6 +150,7 @@ class Adaptor:
     device: Device = CPU
     place: Place | None = None
     strengths: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    trains: bool = False
     throughput: Callable[[int], Mapping[str, list[Json]]] = lambda _: {}
 
     def __post_init__(self) -> None:
@@ -159,6 +162,8 @@ class Adaptor:
             raise ValueError(f"adaptor {self.name}: {self.toolchain.name} cannot run its {self.produces}")
         if self.alternative and self.stage is not Stage.CONVERT:
             raise ValueError(f"adaptor {self.name}: only a converter is an alternative to others")
+        if self.trains and self.stage is not Stage.COMPRESS:
+            raise ValueError(f"adaptor {self.name}: only a compressor trains")
         read_device(self.device)
         self.options()
 

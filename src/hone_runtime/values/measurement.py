@@ -74,6 +74,17 @@ class Speedup(Value):
     launches: int = Field(description="How many launches each were compared.")
 
 
+class SliceQuality(Value):
+    """The metric on the rows of one slice."""
+
+    name: str = Field(description="The value of the column that divides the rows.")
+    n: int = Field(description="The number of its rows.")
+    source: float | None = Field(None, description="The source's value; None if the metric is not defined on it.")
+    candidate: float | None = Field(None, description="The candidate's value, or None in the same way.")
+    drop: Interval = Field(description="How much worse the candidate is, at the level of one of all slices.")
+    reason: str = Field("", description="Why the drop has no known ends, or an empty string.")
+
+
 class Quality(Value):
     """One metric of a candidate against the source, on the same rows."""
 
@@ -101,6 +112,7 @@ class Quality(Value):
     gained: float | None = Field(None, description="Rows that only the candidate predicts right, in the same way.")
     classes: tuple[ClassRows, ...] = Field((), description="For a balanced accuracy, the rows of each class.")
     outputs: tuple[str, ...] = Field((), description="The model's outputs that it is computed from, by name.")
+    slices: tuple[SliceQuality, ...] = Field((), description="The parts of the split that `gates.slices` names.")
     others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
 
     @property

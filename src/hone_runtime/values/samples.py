@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from hone_runtime.values.base import Derived, Value
 from hone_runtime.values.digest import digest_json
+from hone_runtime.values.slices import Slices
 
 CALIBRATION, SEARCH, GATE, TRAINING = "calibration", "search", "gate", "training"
 SPLITS = (CALIBRATION, SEARCH, GATE)
@@ -86,6 +87,7 @@ class Samples(Derived):
     shapes: dict[str, str] = Field(description="Name of the `.npz` of the batch that is timed, by the shape's name.")
     program: str = Field(description="Name of the program's file: in the tree, or in the library of built-in programs.")
     program_digest: str = Field(description="`sha256:…` of all its code, checked before it is run again.")
+    slices: Slices | None = Field(None, description="The slices of the gate split; None if the recipe names none.")
 
     @property
     def drawn(self) -> bool:

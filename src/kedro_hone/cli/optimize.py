@@ -81,6 +81,7 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 @click.option("--toolchains", metavar="A,B", help="The toolchains that take part.")
 @click.option("--trust", multiple=True, help="What may be executed: pickle, module, native or remote-code.")
 @click.option("--publish/--no-publish", default=False, help="Publish a winner; not by default.")
+@click.option("--allow", multiple=True, help="What a winner may be that is withheld by default: anomalous.")
 @click.option("--to", metavar="URI", help="The model that a winner is published to, where it is another one.")
 @click.option("--set", "settings", **_MANY, help="Any other key of the recipe, such as gates.size_mb=5.")
 @click.option("--folder", type=_FOLDER, help="Where the run and the store are; in the user's cache if not given.")
@@ -197,6 +198,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
         "budget": given["budget"] and read_budget(given["budget"]),
         "toolchains": given["toolchains"] and yaml.safe_load(f"[{given['toolchains']}]"),
         "trust": trust or None,
+        "publish.allow": list(given["allow"]) or None,
         "publish.uri": given["to"] and make_absolute(given["to"], start),
     }
     return Request(

@@ -52,6 +52,7 @@ class Measurements(Value):
         peak_memory_bytes: Resident memory of its worker at its highest, with the interpreter and the toolchain.
         other_load: Share of the cores' time that other processes took while the finalists were confirmed, 0 to 1; None
             if the system does not report it.
+        trained: Whether a step of its route trained it: then it may compute something else than the source.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Measurements(Value):
     cold_start_ms: float | None = None
     peak_memory_bytes: int | None = None
     other_load: Load | None = None
+    trained: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

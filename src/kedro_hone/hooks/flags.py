@@ -31,6 +31,7 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType(
         "program.options.arrays": "--input NAME=COLUMN",
         "program.options.classes": "--classes A,B",
         "program.options.features": "--option features=[A,B]",
+        "publish.allow": "--allow",
         "publish.enabled": "--publish",
         "publish.uri": "--to",
         "shapes": "--shape",
@@ -104,8 +105,8 @@ def write_flag(key: str, text: str) -> str:
 def _write_value(key: str, text: str, value: Any) -> str:
     if key == "publish.enabled":
         return "--publish" if value else "--no-publish"
-    if key == "trust":
-        return " ".join(f"--trust {_quote(str(one))}" for one in value)
+    if key in {"publish.allow", "trust"}:
+        return " ".join(f"{FLAGS[key]} {_quote(str(one))}" for one in value)
     if key == "shapes":
         return " ".join("--shape " + _join_pairs(sizes) for sizes in value.values())
     if key == "program.options.arrays":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, create_model
 
 from hone_runtime.errors import HoneError
+from hone_runtime.values.slices import SliceLimit
 from kedro_hone.core.gates import Gate, read_gates
 from kedro_hone.recipe.bounds import Section
 
@@ -43,6 +44,7 @@ class GatesSection(Section):
         drop: float = 0.0
         drops: dict[str, float] = {}
         latency_p99_ms: dict[str, float] = {}
+        slices: SliceLimit | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return read_section, (self.model_dump(),)  # the class with the gates' keys is not in a module

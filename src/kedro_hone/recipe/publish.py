@@ -11,6 +11,9 @@ from kedro_hone.recipe.bounds import Place, Section, split_names
 Form = Literal["triton", "ovms", "mlserver", "onnx", "openvino", "executorch", "tflite", "image"]
 """What `publish.export` may name: targets of `kedro hone export`, and an image."""
 
+Allowed = Literal["anomalous"]
+"""What `publish.allow` may name."""
+
 IMAGE: Final = "image"
 
 
@@ -44,6 +47,11 @@ class PublishSection(Section):
         description="When a person must approve a winner before the alias is moved: never; while no version of the "
         "model has the alias (first); or for each winner (always). Until then the version has no alias; "
         "`kedro hone approve URI` moves it.",
+    )
+    allow: Annotated[tuple[Allowed, ...], BeforeValidator(split_names)] = Field(
+        (),
+        description="What a winner may be, although such a one is withheld by default: `anomalous`, which is trained "
+        "and better than the source by more than 5 % of the metric.",
     )
     export: Annotated[tuple[Form, ...], BeforeValidator(split_names)] = Field(
         (),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import check_names
@@ -15,6 +15,7 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.base import Json, Value
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import Score, TrackedFile
+from hone_runtime.values.slices import SliceRows
 from kedro_hone.core.stats.balanced import smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -24,18 +25,28 @@ from kedro_hone.programs import call_program, digest_metric, digest_programs, fi
 from kedro_hone.programs.shared.positive import BALANCED, count_units, depends_on_classes
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
+from kedro_hone.search.slices import check_slices, round_up
 from kedro_hone.serving.forms import check_place, find_place
 
 logger = open_logger(__name__)
 
-VERSION = 3
+VERSION = 4
 """Increased if a check's result may differ; part of its key in the store."""
+
+
+_BY_ROWS: Final = frozenset({"accuracy", BALANCED})
+"""Metrics of rows that are right or wrong, whatever the program."""
+
+
+class _Slice(SliceRows):
+    classes: tuple[int, ...] = ()
 
 
 class _Checked(Value):
     metric: str
     rows: int | None
     classes: tuple[int, ...]
+    slices: tuple[_Slice, ...] = ()
 
 
 def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run: RunFolder) -> list[HoneError]:
@@ -107,11 +118,13 @@ def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFold
     metric = digest_metric(asked.metric, project=run.project)
     others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
     inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.content, others]
-    key = digest_json(["recipe-checks", VERSION, *inputs])
+    slices = recipe.gates.slices
+    by = slices.by if slices is not None else None
+    key = digest_json(["recipe-checks", VERSION, *inputs, by])
     found = store.read_value(key, _Checked.model_validate)
     if found is None:
         job: dict[str, Json] = {"program": program.path, "program_options": {**asked.options}, "gate": gate.path}
-        job |= {"metric": asked.metric, "metrics": list(others)}
+        job |= {"metric": asked.metric, "metrics": list(others), "slices": by}
         found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
         store.write_value(key, found.model_dump())
     if found.rows:  # without any rows, preparing the data explains the error
@@ -125,6 +138,8 @@ def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFold
             counted = count_units(min(found.classes), len(found.classes))
             other = name if name in recipe.gates.drops else None
             check_provable(counted, recipe, other=other, of=" of the rarest class")
+    if found.slices and (found.rows is not None or found.metric in _BY_ROWS):
+        check_slices(found.slices, recipe, classes=[one.classes for one in found.slices])
 
 
 def _check_classes(sizes: tuple[int, ...], recipe: Recipe, limit: float, key: str) -> None:
@@ -136,8 +151,8 @@ def _check_classes(sizes: tuple[int, ...], recipe: Recipe, limit: float, key: st
     raise HoneError(
         "gate-unprovable",
         f"{sum(sizes)} gate rows cannot prove a drop under {limit:g} of {BALANCED}, even if nothing is lost.",
-        why=f"The rarest class has {min(sizes)} of them, and the interval still reaches {_round_up(least)}.",
-        hint=f"Use more rows of the rarest class, or set hone.gates.{key} above {_round_up(least)}.",
+        why=f"The rarest class has {min(sizes)} of them, and the interval still reaches {round_up(least)}.",
+        hint=f"Use more rows of the rarest class, or set hone.gates.{key} above {round_up(least)}.",
     )
 
 
@@ -179,7 +194,7 @@ def check_provable(
     span = 1.0 if score is None else score.span
     if span is None or (possible := span * (share := smallest_provable_drop(rows, confidence))) < limit:
         return
-    bound = _round_up(possible)
+    bound = round_up(possible)
     estimated = "" if span == 1 else f" by the metric's span on the search split, {span:.4g}"
     shared = f", shared by {finalists} finalists" if finalists > 1 else ""
     what = f"prove a drop under {limit:g}{suffix}, even if nothing is lost."
@@ -207,9 +222,3 @@ def _check_score(score: Score, rows: int, least: int, *, key: str) -> None:
             why=f"It needs {least} rows at least: it is computed from how they differ.",
             hint=f"Use a gate split of {least} rows or more; a few hundred are sensible.",
         )
-
-
-def _round_up(value: float) -> str:
-    """Return a number with four digits that is not below it: a limit that is rounded down cannot be proved."""
-    scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * scale) / scale:g}"

@@ -14,9 +14,10 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.class_rows import ClassRows
-from hone_runtime.values.measurement import Interval, Quality
+from hone_runtime.values.measurement import Interval, Quality, SliceQuality
 from hone_runtime.values.outcome import Failed, FailureClass
-from hone_runtime.values.samples import Predicted, Score, Split
+from hone_runtime.values.samples import GATE, Predicted, Score, Split
+from hone_runtime.values.slices import Slices
 from hone_runtime.values.spread import Spread
 from kedro_hone.core.stats.balanced import Stratum, interval_of_balanced_accuracy, smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import (
@@ -26,6 +27,7 @@ from kedro_hone.core.stats.intervals import (
     interval_of_paired_proportions,
     smallest_provable_drop,
 )
+from kedro_hone.core.stats.levels import share_among_slices
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.programs import call_program
 from kedro_hone.programs.shared.targets import UNLABELLED
@@ -112,11 +114,36 @@ def score_predictions(
         "metrics": list(recipe.gates.drops),
         "seed": recipe.seed,
     }
-    level, place = confidence or recipe.gates.confidence, {"split": split.name, "limit": recipe.gates.drop}
+    slices = find_slices(context) if split.name == GATE else None
+    if slices is not None:
+        codes = store.locate_tree(slices.digest) / slices.codes
+        job["slices"] = {"codes": str(codes), "count": len(slices.sizes)}
+    level, of = confidence or recipe.gates.confidence, {"split": split.name, "limit": recipe.gates.drop}
     limits = recipe.gates.drops
     with store.workspace() as folder:
         notes = call_program("evaluate", job=job, source=context.source, output=folder, store=store, run=context.run)
-        return {name: _read_all(name, row, level, limits=limits, **place) for name, row in notes["candidates"].items()}
+        read = {name: _read_all(name, row, level, limits=limits, **of) for name, row in notes["candidates"].items()}
+        return read if slices is None else _add_slices(read, notes["candidates"], level, slices=slices)
+
+
+def find_slices(context: RunContext) -> Slices | None:
+    """Return the slices of the gate split; None if the recipe names none, or other ones than were prepared."""
+    asked = context.recipe.gates.slices
+    slices = context.samples.slices if asked is not None else None
+    return slices if asked is not None and slices is not None and slices.by == asked.by else None
+
+
+def _add_slices(
+    read: Mapping[str, Quality | str], rows: Mapping[str, Json], confidence: float, *, slices: Slices
+) -> dict[str, Quality | str]:
+    """Return qualities with the slices of each; a text, which is why there is none, is not changed."""
+    level, found = share_among_slices(confidence, slices=len(slices.sizes)), dict(read)
+    for name, quality in read.items():
+        if isinstance(quality, Quality):
+            pairs = zip(slices.sizes, rows[name]["slices"], strict=True)
+            parts = tuple(read_slice(one, level, name=size.name, n=size.n) for size, one in pairs)
+            found[name] = quality.model_copy(update={"slices": parts})
+    return found
 
 
 def _read_all(
@@ -154,8 +181,7 @@ def score_source(outputs: Path, split: Split, context: RunContext) -> Quality:
         f"The source model cannot be scored on the {split.name} split.",
         why=itself,
         hint="Name another metric in hone.program.metric or hone.gates.drops, or correct the program; see Write a "
-        "program "
-        "in the documentation.",
+        "program in the documentation.",
     )
 
 
@@ -205,6 +231,30 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         spread=spread,
         **({field: row[field] for field in ("lost", "gained")} if kind == "proportion" else {}),
     )
+
+
+def read_slice(row: Mapping[str, Json], confidence: float, *, name: str, n: int) -> SliceQuality:
+    """Return the quality on the ``n`` rows of the slice ``name``, from the worker's result on it.
+
+    The interval is made as for the whole split. There is one difference: if the source is right in no row of a slice,
+    it may be right in unseen ones, which the interval of paired proportions includes.
+    """
+    unknown = Interval(estimate=0.0, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
+    if error := row.get("error"):
+        return SliceQuality(name=name, n=n, drop=unknown, reason=str(error))
+    parts, counted = row.get("classes", ()), row["kind"] == "proportion" and "units" not in row
+    if row["kind"] == "balanced" and len(parts) > 1:
+        strata = [Stratum(n=one["n"], lost=one["lost"], gained=one["gained"]) for one in parts]
+        drop = interval_of_balanced_accuracy(strata, confidence=confidence)
+    elif counted or parts:  # of rows of one class, the balanced accuracy is the share of right rows
+        lost, gained = ((parts[0] if parts else row)[key] for key in ("lost", "gained"))
+        drop = interval_of_paired_proportions(n=n, lost=lost, gained=gained, confidence=confidence)
+    else:
+        found = read_quality(name, row, confidence, split=GATE)
+        if isinstance(found, str):
+            return SliceQuality(name=name, n=n, drop=unknown, reason=found)
+        drop = found.drop
+    return SliceQuality(name=name, n=n, source=row["source"], candidate=row["candidate"], drop=drop)
 
 
 def _read_common(name: str, row: Mapping[str, Json]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def compress(bench: Bench, name: str, **options: object) -> Artifact:
         ("digits", "compress.low-rank", {"rank": 0.25}, 0.5),
         ("attention", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35),
         ("attention", "compress.drop-layers", {"share": 0.5}, 0.7),
-        ("attention", "compress.low-rank", {"rank": 0.25}, 0.65),
+        ("attention", "compress.low-rank", {"rank": 0.25, "epochs": 30}, 0.65),
         ("residual", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35),
         ("residual", "compress.drop-layers", {"share": 0.5}, 0.6),
     ],

@@ -5,7 +5,11 @@ import pytest
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from kedro_hone.nodes.prepare import cut_shapes, describe_free_sizes
+from hone_runtime.values.samples import Samples, Split, TrackedFile
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.nodes.prepare import cut_shapes, describe_free_sizes, divide
+from kedro_hone.programs import call_program
 from kedro_hone.recipe.schema import read_recipe
 
 SPEC = TensorSpec(name="ids", dtype="int64", shape=("rows", "length"))
@@ -72,3 +76,35 @@ def test_a_shape_that_leaves_sizes_free_is_named_with_what_to_write(tmp_path, sh
     assert all(said in warning and "'one' leaves length free" in warning for warning in warnings)
     texts = source.model_copy(update={"metadata": {"transformers": {}}})
     assert describe_free_sizes(tmp_path / "feeds.npz", texts, recipe) == []
+
+
+def test_slices_have_a_key_of_their_own_and_are_divided_once(tmp_path, monkeypatch):
+    """Another column changes nothing that was built: the digest of the samples stays."""
+    np.savez(tmp_path / "gate.npz", ids=np.zeros((6, 2)), site=np.array(["a", "b", "b"] * 2), day=np.arange(6))
+    gate = TrackedFile(path=str(tmp_path / "gate.npz"), source="gate.npz", sha256=f"sha256:{'0' * 64}")
+    split = Split(name="gate", n=6, path="gate.npz", md5="0", rev="")
+    samples = Samples(
+        digest=f"sha256:{'1' * 64}", splits={"gate": split}, shapes={}, program="p", program_digest="sha256:0"
+    )
+    store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "run", run_id="r", project=tmp_path)
+    called = []
+
+    def call(function, **given):
+        called.append(given["job"]["by"])
+        return call_program(function, **given)
+
+    monkeypatch.setattr("kedro_hone.nodes.prepare.call_program", call)
+
+    def divide_by(by):
+        gates = {"slices": {"by": by, "drop": 0.9}} if by else {}
+        recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, "gates": gates})
+        return divide(samples, recipe, store, run, gate=gate)
+
+    assert divide_by(None) is samples
+    first, again, other = divide_by("site"), divide_by("site"), divide_by("day")
+    assert called == ["site", "day"]
+    assert first == again
+    assert first.identity == other.identity == samples.identity
+    assert [(one.name, one.n) for one in first.slices.sizes] == [("a", 2), ("b", 4)]
+    with np.load(store.locate_tree(first.slices.digest) / first.slices.codes) as found:
+        assert found["codes"].tolist() == [0, 1, 1, 0, 1, 1]

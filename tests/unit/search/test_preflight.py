@@ -10,8 +10,8 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search import preflight as recipe_checks
 from kedro_hone.search.preflight import check_provable, find_problems
+from kedro_hone.search.slices import round_up
 
 BOUND = smallest_provable_drop(300, share_confidence(0.95, finalists=2))
 """What 300 rows prove at best for each of two finalists."""
@@ -26,9 +26,7 @@ def test_only_a_limit_above_the_bound_is_proved():
     with pytest.raises(HoneError) as caught:
         check(BOUND)
     assert caught.value.slug == "gate-unprovable"
-    assert (
-        f"still reaches {recipe_checks._round_up(BOUND)} (confidence 0.95, shared by 2 finalists)" in caught.value.why
-    )
+    assert f"still reaches {round_up(BOUND)} (confidence 0.95, shared by 2 finalists)" in caught.value.why
 
 
 def score(**told):
@@ -96,7 +94,7 @@ def test_where_nothing_can_be_lost_nothing_is_proved(other, key):
     ("value", "said"), [(0.0125757, "0.01258"), (22491.2, "22500"), (0.5, "0.5"), (1.0, "1"), (9.9991, "10")]
 )
 def test_a_bound_is_rounded_up(value, said):
-    assert recipe_checks._round_up(value) == said
+    assert round_up(value) == said
 
 
 def test_another_metric_has_a_bound_of_its_own():

@@ -49,9 +49,7 @@ def compress(
     if shrinks:
         check_gain(job, program, export(changed, examples, described, bounds), described)
     notes = distil(changed, data, read_schedule(job, attends=attends(program)), after_step=after_step)
-    before = job["input"].get("metadata", {}).get("trained", {})
     trained = {"parameters": [count_parameters(source), count_parameters(changed)], **notes}
-    trained = {**before, job["adaptor"]: trained}
     return write_program(job, changed.eval(), examples, described, bounds=bounds, trained=trained)
 
 
@@ -85,4 +83,4 @@ def write_program(
     exported = export(module, examples, described, bounds)
     written = models.describe_program(exported, described)
     models.save_program(exported, Path(job["output"]), written)
-    return {"outputs": written["outputs"], "metadata": {"trained": trained}}
+    return {"outputs": written["outputs"], "metadata": {"training": trained}}

@@ -18,8 +18,6 @@ from hone_runtime.worker.refusal import UnsuitedError
 _aten = torch.ops.aten
 Arguments = list[Any]
 _WIDE = (nn.Linear, nn.Conv1d, nn.Conv2d)
-Layer = nn.Module
-"""A linear or convolutional layer, with a weight of the shape (outputs, inputs, …)."""
 
 _ABSENT = [None] * 9  # exported calls leave out trailing arguments with default values
 
@@ -180,7 +178,7 @@ def call_module(module: nn.Module, tensors: Sequence[torch.Tensor]) -> tuple[tor
     return tuple(name_outputs(module(*tensors)).values())
 
 
-def list_layers(module: fx.GraphModule) -> dict[str, Layer]:
+def list_layers(module: fx.GraphModule) -> dict[str, nn.Module]:
     """Return the linear and convolutional layers of a module by name, in the order of the first call."""
     called = (node.target for node in module.graph.nodes if node.op == "call_module")
     found = {name: module.get_submodule(name) for name in called}

@@ -41,10 +41,8 @@ def train_quantized(job: Json) -> Json:
     converted = student.convert()
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         raise UnsuitedError("the quantizer found no operator that it could quantize")
-    before = job["input"].get("metadata", {}).get("trained", {})
     bounds = exports.find_bounds(program, inputs)
-    trained = {**before, job["adaptor"]: notes}
-    written = write_program(job, converted, examples, described, bounds=bounds, trained=trained)
+    written = write_program(job, converted, examples, described, bounds=bounds, trained=notes)
     written["metadata"]["quantization"] = "pt2e-x86-int8"
     return written
 

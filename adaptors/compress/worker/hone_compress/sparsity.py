@@ -45,7 +45,7 @@ def sparsify(job: Json) -> Json:
     found, wanted = masks[0].measure(), job["options"]["sparsity"]
     if found < wanted - 0.05:
         raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}: raise seconds")
-    notes["metadata"]["trained"][job["adaptor"]]["sparsity"] = round(found, 4)
+    notes["metadata"]["training"]["sparsity"] = round(found, 4)
     return notes
 
 
@@ -75,7 +75,7 @@ class Masks:
     def measure(self) -> float:
         """Return the share of zeros among all weights with a mask."""
         zeros = sum(int((one.weight == 0).sum()) for one in self._layers)
-        return zeros / sum(one.weight.numel() for one in self._layers)
+        return float(zeros / sum(one.weight.numel() for one in self._layers))
 
 
 def fits(layer: nn.Module, pattern: str) -> bool:

@@ -32,7 +32,7 @@ def train_student(job: Json) -> Json:
     check_student(student, examples, data)
     attends = any(isinstance(one, nn.MultiheadAttention | nn.LayerNorm) for one in student.modules())
     notes = distil(student, data, read_schedule(job, attends=attends))
-    trained = {job["adaptor"]: {"class": job["options"]["student"], "parameters": [count_parameters(student)], **notes}}
+    trained = {"class": job["options"]["student"], "parameters": [count_parameters(student)], **notes}
     return write_program(job, student.eval(), examples, {"inputs": inputs, "outputs": outputs}, trained=trained)
 
 

@@ -91,6 +91,24 @@ def share_confidence(confidence: float, *, finalists: int) -> float:
     return 1 - (1 - confidence) / finalists
 
 
+def share_among_slices(confidence: float, *, slices: int) -> float:
+    """The confidence of the interval of each slice, from the confidence that all of them together contain the truth.
+
+    Equal shares of the error level (Bonferroni; as simultaneous intervals: Dunn 1961, "Multiple comparisons among
+    means", *J. Am. Stat. Assoc.* 56:52-64). Slices may depend on each other. Holm's procedure rejects more, but has no
+    intervals of the same form, and the worst slice is reported with its interval. That every slice passes would be
+    valid without the correction (Berger 1982, intersection-union tests). That some slice fails would not be: among many
+    slices without a loss, one fails by chance.
+
+    Raises:
+        ValueError: No slices, or no confidence level.
+    """
+    check_confidence(confidence)
+    if slices < 1:
+        raise ValueError(f"there is one slice at least, not {slices}")
+    return 1 - (1 - confidence) / slices
+
+
 def spend_on_choice(confidence: float, *, number: int) -> float:
     """The confidence of the n-th candidate that a person chooses of one search, from that of all choices together.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from hone_runtime.worker.imports import load_program
 
-from . import axes, formats, metrics, repeats, scores, splits
+from . import axes, formats, metrics, repeats, scores, slices, splits
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
@@ -32,7 +32,8 @@ def check(job: Job) -> dict[str, Any]:
 
     Returns the ``metric``'s name, and how many ``rows`` of the split can be right or wrong; None if the program does
     not count them. If a metric depends on each class, it also returns the number of rows of each of the ``classes``.
-    The job's other ``metrics`` (names) are found, too.
+    The job's other ``metrics`` (names) are found, too. With ``slices``, the name of a column, it returns the ``slices``
+    as ``slices.count``.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
@@ -41,12 +42,35 @@ def check(job: Job) -> dict[str, Any]:
     counts = hasattr(program, "count_rows") and metric.name == program.METRIC
     by_class = any(one.strata is not None or one.units is not None for one in found)
     by_class = by_class and hasattr(program, "count_classes")
-    data = formats.read_arrays(Path(job["options"]["gate"])) if counts or by_class else {}
+    by = job["options"].get("slices")
+    data = formats.read_arrays(Path(job["options"]["gate"])) if counts or by_class or by else {}
     return {
         "metric": metric.name,
         "rows": program.count_rows(data, options) if counts else None,
         "classes": program.count_classes(data, options) if by_class else [],
+        "slices": slices.count(data, by, options, metric=metric) if by else [],
     }
+
+
+@explained
+def divide(job: Job) -> dict[str, Any]:
+    """Divide the rows of the split ``gate`` (its path) by the column ``by``, and write ``codes.npz``.
+
+    The job's ``rows`` is how many the program prepared. Returns the ``slices``, each with its ``name`` and ``n``, the
+    number of its rows.
+    """
+    _, options = _load(job)
+    given = job["options"]
+    names, codes = slices.divide(formats.read_arrays(Path(given["gate"])), given["by"], options)
+    if len(codes) != given["rows"]:
+        why = (
+            f"the column {given['by']!r} has {len(codes)} rows, and the program prepared {given['rows']} from the data"
+        )
+        hint = "Leave hone.gates.slices out, or take a program that prepares one row for each row of the data."
+        raise ReportedError("recipe-invalid", "The gate split cannot be divided into slices.", why, hint=hint)
+    np.savez(Path(job["output"], "codes.npz"), allow_pickle=False, codes=codes)
+    sizes = np.bincount(codes, minlength=len(names))
+    return {"slices": [{"name": name, "n": int(size)} for name, size in zip(names, sizes, strict=True)]}
 
 
 @explained
@@ -101,7 +125,8 @@ def evaluate(job: Job) -> dict[str, Any]:
     The job's options also have the ``targets`` (npz) and a ``seed``. Returns the ``candidates``: id to the result of
     ``Comparison.compare``, with each array as the path of an npz file in the job's ``output``. If a candidate's outputs
     cannot be scored, it has ``error`` instead. If the job has other ``metrics`` (names), each candidate has ``others``:
-    the same result for each of them, by name.
+    the same result for each of them, by name. With ``slices`` (an npz of ``codes`` and their ``count``), each candidate
+    has ``slices``: the results of ``SlicedComparison.compare``.
     """
     given, (program, options) = job["options"], _load(job)
     outputs = formats.load_npz(given["source"])
@@ -115,15 +140,18 @@ def evaluate(job: Job) -> dict[str, Any]:
 
     source = open_comparison(given.get("metric"))
     others = {name: open_comparison(name) for name in given.get("metrics", ())}
+    parts = given.get("slices")
+    sliced = parts and slices.SlicedComparison(source, formats.load_npz(parts["codes"])["codes"], parts["count"])
 
     def compare(path: str) -> dict[str, Any]:
         found = formats.load_npz(path)
         more = {name: other.compare(found) for name, other in others.items()}
-        return {**source.compare(found), **({"others": more} if more else {})}
+        by_slice = {"slices": sliced.compare(found)} if sliced else {}
+        return {**source.compare(found), **({"others": more} if more else {}), **by_slice}
 
     compared = {name: explained(compare)(path) for name, path in given["candidates"].items()}
     for number, score in enumerate(compared.values()):
-        for part, row in enumerate((score, *score.get("others", {}).values())):
+        for part, row in enumerate((score, *score.get("others", {}).values(), *score.get("slices", ()))):
             for key, value in row.items():
                 if isinstance(value, np.ndarray):
                     row[key] = str(Path(job["output"], f"{number:03d}-{part}-{key}.npz"))

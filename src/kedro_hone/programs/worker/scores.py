@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -77,7 +78,7 @@ class Comparison:
         self.metric = metric = choose_class(metric, targets, options)
         self._rows = next(len(array) for name, array in targets.items() if not name.startswith(TABLE))
         self._sign = 1.0 if metric.higher_is_better else -1.0
-        self._source = self._decode(outputs)
+        self._source = self.decode(outputs)
         self._value = self._measure(self._source)
 
     def compare(self, outputs: Arrays) -> Json:
@@ -97,22 +98,46 @@ class Comparison:
                 the mean if lower is better); or it needs probabilities, which the program does not have.
         """
         read = Outputs(outputs)
-        candidate = self._decode(read)
-        metric, value = self.metric, self._measure(candidate)
-        told = {"metric": metric.name, "higher_is_better": metric.higher_is_better, "n": self._rows}
-        row = (
-            self._compare_classes(candidate) or self._compare_chosen(candidate) or self._compare_rows(candidate, value)
-        )
-        row = row or self._compare_resamples(candidate)
-        if row["kind"] in {"mean", "bootstrap"}:
-            row["span"] = self._span
+        row = self.compare_predictions(self.decode(read))
         find_doubt = getattr(self.program, "find_doubt", lambda *_: None)
         if doubt := find_doubt(outputs, self.targets, self.options) or self._direction_doubt:
             row["doubt"] = doubt
-        return {**told, "source": self._value, "candidate": value, "outputs": sorted(read.read), **row}
+        return {**row, "outputs": sorted(read.read)}
 
-    def _decode(self, outputs: Arrays) -> Any:
-        """Return the program's predictions, or its probabilities if the metric needs them."""
+    def compare_predictions(self, candidate: Any) -> Json:
+        """Compare a candidate's predictions; the result is that of ``compare`` without ``outputs`` and ``doubt``.
+
+        Raises:
+            ReportedError: ``program-failed``, as ``compare``.
+        """
+        metric, value = self.metric, self._measure(candidate)
+        told = {"metric": metric.name, "higher_is_better": metric.higher_is_better, "n": self._rows}
+        row = self._compare_classes(candidate) or self._compare_chosen(candidate)
+        row = row or self._compare_rows(candidate, value) or self._compare_resamples(candidate)
+        if row["kind"] in {"mean", "bootstrap"}:
+            row["span"] = self._span
+        return {**told, "source": self._value, "candidate": value, **row}
+
+    def select(self, rows: Array) -> Comparison:
+        """Return the comparison on some rows only, with this metric, its positive class, and this span.
+
+        The span stays, since rows that are alike may have no other targets among them.
+
+        Raises:
+            ReportedError: ``program-failed``: the metric is not defined for the source on these rows.
+        """
+        part, targets, source = copy.copy(self), take_rows(self.targets, rows), take_rows(self._source, rows)
+        value = self._measure(source, targets)
+        vars(part).update(targets=targets, _source=source, _rows=len(rows), _value=value, _span=self._span)
+        vars(part).pop("_source_resampled", None)
+        return part
+
+    def decode(self, outputs: Arrays) -> Any:
+        """Return the program's predictions, or its probabilities if the metric needs them.
+
+        Raises:
+            ReportedError: ``labels-mismatch`` or ``program-failed``, as ``compare``.
+        """
         for name in outputs:
             output = dict.__getitem__(outputs, name)
             if output.ndim == 0 or len(output) != self._rows:
@@ -130,9 +155,9 @@ class Comparison:
         what = f"The metric {self.metric.name!r} cannot be computed."
         return ReportedError("program-failed", what, why, hint=_OTHER_METRIC)
 
-    def _measure(self, predictions: Any) -> float:
+    def _measure(self, predictions: Any, targets: Arrays | None = None) -> float:
         try:
-            value = float(self.metric.value(predictions, self.targets))
+            value = float(self.metric.value(predictions, self.targets if targets is None else targets))
         except ValueError as error:
             raise self._explain(str(error)) from error
         if not np.isfinite(value):
@@ -218,7 +243,7 @@ class Comparison:
             for replicate in range(REPLICATES):
                 chosen = random.integers(0, self._rows, self._rows)
                 with suppress(ValueError):
-                    given, wanted = (_take_rows(value, chosen) for value in (predictions, self.targets))
+                    given, wanted = (take_rows(value, chosen) for value in (predictions, self.targets))
                     values[replicate] = self.metric.value(given, wanted)
         return values
 
@@ -263,10 +288,10 @@ class Comparison:
 
     def _roll(self, rows: int) -> Any:
         """Return the targets, each shifted by some rows."""
-        return _take_rows(self.targets, np.roll(np.arange(self._rows), rows))
+        return take_rows(self.targets, np.roll(np.arange(self._rows), rows))
 
 
-def _take_rows(value: Any, rows: Array) -> Any:
+def take_rows(value: Any, rows: Array) -> Any:
     """Return some rows of one array, or of each array by name except tables."""
     if not isinstance(value, Mapping):
         return value[rows]

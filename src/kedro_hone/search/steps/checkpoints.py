@@ -13,6 +13,7 @@ from hone_runtime.values.outcome import Outcome
 from hone_runtime.values.regular import read_regular
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.disk import write_file
+from kedro_hone.search.steps.inheritance import TRAINED
 
 FOLDER: Final = "training"
 UNFINISHED: Final = "unfinished"
@@ -56,7 +57,7 @@ def remove_checkpoint(store: Store, key: str) -> None:
 
 def is_unfinished(outcome: Outcome, adaptor: str) -> bool:
     """Return whether an outcome is a network whose training by an adaptor can go on."""
-    notes = outcome.metadata.get("trained", {}) if isinstance(outcome, Artifact) else {}
+    notes = outcome.metadata.get(TRAINED, {}) if isinstance(outcome, Artifact) else {}
     return bool(notes.get(adaptor, {}).get(UNFINISHED))
 
 

@@ -16,8 +16,18 @@ from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import Recipe
 
 
-def find_mismatch(adaptor: Adaptor, parent: Artifact, host: Host, recipe: Recipe) -> Refused | None:
+def find_mismatch(
+    adaptor: Adaptor, parent: Artifact, host: Host, recipe: Recipe, *, labelled: bool = True
+) -> Refused | None:
     """Return why an adaptor does not take an artifact on a machine, by its description and its ``capabilities.yml``.
+
+    Args:
+        adaptor: The adaptor.
+        parent: The artifact.
+        host: The machine.
+        recipe: The recipe.
+        labelled: Whether the metric compares outputs with labels. If it compares them with the source's outputs, as
+            ``fidelity`` does, no adaptor that trains is tried: what it changes on purpose would count as an error.
 
     Raises:
         HoneError: ``capabilities-invalid``.
@@ -32,6 +42,12 @@ def find_mismatch(adaptor: Adaptor, parent: Artifact, host: Host, recipe: Recipe
         reason = f"{adaptor.produces} would lose the cache of keys and values that this {parent.format} has"
     elif text and not adaptor.toolchain.takes_text:
         slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
+    elif adaptor.trains and not labelled:
+        slug = "labels"
+        reason = (
+            f"changes what the network computes, and {recipe.program.name} only compares with the source's outputs: "
+            "name the program of the task by `hone.program.name`, with labels in the data"
+        )
     else:
         return find_limit(adaptor, parent, host, find_versions=partial(_find_versions, adaptor, recipe))
     return Refused(by=adaptor.name, slug=slug, reason=reason)

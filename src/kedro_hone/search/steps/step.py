@@ -31,30 +31,16 @@ from kedro_hone.programs import LIBRARY
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
+from kedro_hone.search.scores import has_labels
 from kedro_hone.search.steps.checkpoints import checkout_checkpoint, is_unfinished, remove_checkpoint
 from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
+from kedro_hone.search.steps.inheritance import inherit_metadata
 from kedro_hone.search.steps.lines import format_step
 from kedro_hone.search.steps.mismatch import find_mismatch, find_written
 from kedro_hone.search.steps.records import checkout_records
 from kedro_hone.search.steps.runtimes import digest_workers
 
 logger = open_logger(__name__)
-
-INHERITED = (
-    "interface",
-    "structure",
-    "transformers",
-    "sklearn",
-    "keras",
-    "threads",
-    "machine_options",
-    "cache",
-    "trained",
-)
-"""Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the notes on
-a model of Transformers, on an estimator or on a Keras model, the number of threads, the notes on a cache, and those
-on a training. Also
-earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
 
 def transform(
@@ -98,9 +84,10 @@ class _Step:
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; no facts if the adaptor could not be tried."""
         adaptor, store = self.adaptor, self.context.store
-        decided = find_mismatch(adaptor, self.parent, self.host, self.context.recipe) or decide(
-            adaptor, options, self.parent, self.host
+        mismatch = find_mismatch(
+            adaptor, self.parent, self.host, self.context.recipe, labelled=not adaptor.trains or self._has_labels()
         )
+        decided = mismatch or decide(adaptor, options, self.parent, self.host)
         if not isinstance(decided, Decided):
             return self._leave(decided)
         budget = start_budget(self.context)
@@ -128,6 +115,9 @@ class _Step:
     def _goes_on(self, found: StepRecord) -> bool:
         """Return whether a training that an earlier run had no time to finish goes on in this one."""
         return is_unfinished(found.outcome, self.adaptor.name) and found.facts.run != self.context.run.run_id
+
+    def _has_labels(self) -> bool:
+        return has_labels(self.context.samples.splits[SEARCH], self.context)
 
     def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._log_step("reused", found.outcome)
@@ -266,22 +256,17 @@ class _Step:
 
     def _describe_program(self) -> dict[str, Json]:
         context, search = self.context, self.context.samples.splits[SEARCH]
+        tree = context.store.locate_tree(self.reference.digest)
         return {
             "path": str(context.program),
             "library": str(LIBRARY),
             "options": dict(context.recipe.program.options),
             "feeds": str(context.locate(search.feeds)),
             "targets": str(context.locate(search.targets)),
-            "source": str(context.store.locate_tree(self.reference.digest) / self.reference.outputs),
+            "source": str(tree / self.reference.outputs),
             "outputs": [spec.name for spec in self.parent.outputs],
-            **self._locate_training_outputs(),
+            **({"trained": str(tree / self.reference.training)} if Need.TRAINING_DATA in self.adaptor.needs else {}),
         }
-
-    def _locate_training_outputs(self) -> dict[str, Json]:
-        reference = self.reference
-        if Need.TRAINING_DATA not in self.adaptor.needs:
-            return {}
-        return {"trained": str(self.context.store.locate_tree(reference.digest) / reference.training)}
 
     def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it if it is identical to its parent."""
@@ -290,10 +275,7 @@ class _Step:
             reason = "the graph and its weights are the same as before"
             return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
         compiled = adaptor.stage is Stage.COMPILE
-        inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
         found = {name: described[name] for name in ("graph", "operators", *ONNX_FACTS) if described.get(name)}
-        if machine := decided.machine_options:
-            inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
         return self.context.store.seal(
             Path(output.path),
             parent=parent,
@@ -304,5 +286,5 @@ class _Step:
             device=adaptor.device if compiled else parent.device,
             run_options=decided.run_options,
             static_shapes=output.static_shapes,
-            metadata={**inherited, **output.metadata, **found},
+            metadata=inherit_metadata(adaptor, parent, output.metadata, machine=decided.machine_options) | found,
         )

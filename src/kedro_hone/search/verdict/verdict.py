@@ -17,6 +17,7 @@ from kedro_hone.core.gates import Gate, Measurements, has_limit, read_gates
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.recipe.gates import GatesSection
 from kedro_hone.search.gates import tail
+from kedro_hone.search.verdict.anomaly import ANOMALOUS, find_anomaly, list_reasons
 from kedro_hone.search.verdict.causes import explain
 
 
@@ -35,6 +36,8 @@ class GateResults:
     judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only if it was evaluated
     qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each scored one
     withheld: dict[str, str] = field(default_factory=dict)  # why faster ones may not be published
+    anomalies: dict[str, str] = field(default_factory=dict)  # of trained ones that pass every relative gate
+    allows_anomalies: bool = False  # by `publish.allow`
     eligible: list[str] = field(default_factory=list)  # those that pass every relative gate, in order
     winner: str | None = None  # the first of them that passes every gate
 
@@ -83,6 +86,19 @@ class GateResults:
     def choose(self, *, relative: bool, scored: bool | None = None) -> list[Gate]:
         """Return the gates of one kind."""
         return [gate for gate in self.limits if gate.relative is relative and scored in {None, gate.scored}]
+
+    def find_anomaly(self, finalist: Measurements) -> str:
+        """Record whether a scored finalist is anomalous; return why it cannot win then, or an empty text."""
+        quality = finalist.quality
+        anomaly = find_anomaly(quality, trained=finalist.trained) if quality is not None else ""
+        if anomaly:
+            self.anomalies[finalist.id] = anomaly
+        return f"it is {ANOMALOUS}" if anomaly and not self.allows_anomalies else ""
+
+    @property
+    def withheld_anomalies(self) -> Mapping[str, str]:
+        """The anomalous finalists that no person allowed, each with the reason."""
+        return {} if self.allows_anomalies else self.anomalies
 
     def evaluate(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
         """Evaluate some gates for a candidate, store their judgements, and return whether it passes all of them."""
@@ -159,8 +175,9 @@ def _evaluate(results: GateResults, finalist: Measurements, withheld: str | None
             return quality
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
-    if not results.evaluate(relative, finalist):
-        return "it does not pass another gate"
+    holds = results.evaluate(relative, finalist)
+    if reason := results.find_anomaly(finalist) if holds else "it does not pass another gate":
+        return reason
     results.eligible.append(name)
     if results.evaluate(results.choose(relative=False), finalist):
         results.winner = name
@@ -206,8 +223,9 @@ def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -
     reasons = _list_reasons(results)
     if results.winner is not None:
         return Verdict.PASS, reasons
-    if results.eligible:
-        return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
+    if results.eligible or results.withheld_anomalies:
+        missed = results.failed.issuperset(results.eligible) and not results.withheld_anomalies
+        return (Verdict.FAIL if missed else Verdict.INCONCLUSIVE), reasons
     if confirmation.cut and any(finalist.verdict not in _DECIDED for finalist in confirmation.finalists):
         return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
@@ -238,6 +256,7 @@ def _list_reasons(results: GateResults) -> list[str]:
         or (row.name not in scored | unscored and row.judgement in {GateOutcome.FAILS, GateOutcome.UNDECIDED})
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
+    doubts += list_reasons(results.anomalies, results.withheld_anomalies)
     doubts += filter(None, (_find_hidden_row(name, quality) for name, quality in results.qualities.items()))
     return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # several gates may have the same reason
 

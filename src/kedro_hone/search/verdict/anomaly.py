@@ -1,0 +1,65 @@
+"""Anomalies: a candidate that was trained, and is better than its source by more than training explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import read_parts
+from hone_runtime.values.measurement import Quality
+from hone_runtime.values.outcome import Outcome
+
+ANOMALOUS: Final = "ANOMALOUS"
+"""The word that begins the reason."""
+TRAINED: Final = "trained"
+"""The key of an artifact's metadata: whether a step of its route changed what the network computes."""
+GAIN: Final = 0.05
+"""The largest gain that is no anomaly, as a share of the source's metric."""
+
+
+def is_trained(outcome: Outcome) -> bool:
+    """Return whether an artifact, or any part of a composite, was trained."""
+    if not isinstance(outcome, Artifact):
+        return False
+    notes = (outcome.metadata, *(part.metadata for part in read_parts(outcome)))
+    return any(bool(note.get(TRAINED)) for note in notes)
+
+
+def find_anomaly(quality: Quality, *, trained: bool) -> str:
+    """Return the reason why a candidate's quality is anomalous, or an empty text.
+
+    A smaller network that learned from its source is at best slightly better. If it is much better, rows of the gate
+    or search split were probably among its training rows, or the source was not trained to the end. Neither is decided
+    by more measurements, so a person decides.
+
+    Two conditions must hold. The estimated gain exceeds ``GAIN`` of the source's metric; and the whole interval of the
+    drop is under 0, so that the gain is not chance. The interval's end closest to 0 is not compared with ``GAIN``: on
+    few rows, this would miss leaks of many points. Without a true gain, an alarm is as rare as the level of one end.
+
+    Args:
+        quality: The candidate's quality on the gate split.
+        trained: Whether a step of its route trained it; only such a candidate can be anomalous.
+    """
+    gain = -quality.drop.estimate
+    if not trained or quality.drop.high >= 0 or gain <= GAIN * abs(quality.source):
+        return ""
+    change = f"{quality.metric} goes from {quality.source:.4f} to {quality.candidate:.4f}"
+    return (
+        f"{ANOMALOUS}: it was trained, and {change} on {quality.n} rows, better by more than {GAIN:.0%}; either these "
+        "rows, or similar ones, were among its training rows, or the source was not trained to the end"
+    )
+
+
+def list_reasons(anomalies: Mapping[str, str], withheld: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each anomaly, by the candidate's id, with what a person may do, or did.
+
+    Args:
+        anomalies: All anomalies.
+        withheld: Those that no person allowed.
+    """
+    remedy = "it is not published: check both, then allow it by `hone.publish.allow: [anomalous]`"
+    return [
+        f"{name} is {reason}; {remedy if name in withheld else 'it is allowed by publish.allow'}"
+        for name, reason in anomalies.items()
+    ]

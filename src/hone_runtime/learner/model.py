@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ class Learner:
     it was ONNX.
 
     Attributes:
+        __call__: Returns the outputs, in the source model's structure.
         artifact: The loaded artifact: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: A function from a dictionary of arrays to a dictionary of arrays: the runtime's own session, with only a
             check whether the process was forked. For models compiled for some sizes, it also splits and pads rows.
@@ -34,6 +36,9 @@ class Learner:
         reopen: Loads it again from the content of a pickle; None like ``origin``.
     """
 
+    __slots__ = ("__call__", "__dict__", "__weakref__")  # a method would pack the arguments twice: a microsecond
+
+    __call__: Callable[..., Any]
     origin: Origin | None = None
     reopen: Reopen | None = None
     fallback_reason: str | None = None
@@ -79,7 +84,7 @@ class Learner:
             self.run = serve_any_length(serve_any_rows(run, artifact), artifact) if artifact.static_shapes else run
             rows = ROWS_PER_THREAD * choose_threads(artifact, threads)
             served = serve_without_padding(self.run, artifact, rows=rows, zeros=skip_padding)
-            self._call = INTERFACES[called](served, artifact)
+            self.__call__ = self._call = INTERFACES[called](served, artifact)
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as an unknown type
             raise explain_fault(f"{type(error).__name__}: {error}") from error
 
@@ -90,10 +95,6 @@ class Learner:
         """
         runs = tuple(part.run for part in getattr(self._session, "parts", ())) or (self.run,)
         return tuple(serve_fixed_rows(run, self.artifact) for run in runs)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the outputs, in the source model's structure."""
-        return self._call(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the pickled form: the winner's origin and its digest; see ``pickles``."""

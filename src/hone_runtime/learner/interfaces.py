@@ -38,16 +38,18 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     check_shapes, (routes, add_route) = make_shape_check(artifact.inputs), make_routes(run, artifact.inputs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        lone = args[0] if len(args) == 1 and not kwargs else None
-        if only and isinstance(lone, np.ndarray) and lone.dtype == first_type:  # the model may take only microseconds
-            served = routes.get((lone.shape,)) or add_route((lone.shape,))
-            outputs = served({first: lone})
-            return outputs if single is None else outputs[single]
-        given = lone if isinstance(lone, dict) else bind(names, args, kwargs)
+        lone: Any = args[0] if len(args) == 1 and not kwargs else None
+        named = isinstance(lone, dict)
+        value = lone.get(first) if named and len(lone) == 1 else lone
+        if only and type(value) is np.ndarray and value.dtype == first_type:  # the model may take only microseconds
+            served = routes.get((value.shape,)) or add_route((value.shape,))
+            outputs = served({first: value})
+            return outputs if single is None or named else outputs[single]
+        given = lone if named else bind(names, args, kwargs)
         feeds = {name: _check_array(name, value, types) for name, value in given.items()}
         check_shapes(feeds)
         outputs = run(feeds)
-        return outputs if single is None or isinstance(lone, dict) else outputs[single]
+        return outputs if single is None or named else outputs[single]
 
     return call
 

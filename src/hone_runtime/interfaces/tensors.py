@@ -2,7 +2,7 @@
 
 It wraps models that take microseconds: everything that can be decided once is decided when the function is made, and
 a single tensor takes the shortest path. Workers import it, to time the call that users make. So it
-imports nothing of kedro-hone.
+imports nothing of kedro-hone but the module of routes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hone_runtime.sessions.routes import Router
+
 if TYPE_CHECKING:
+    from hone_runtime.sessions.routes import Key
     from hone_runtime.values.artifact import Artifact, TensorSpec
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -32,11 +35,49 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
         ImportError: PyTorch is not installed.
     """
     torch = import_torch()
-    tensor_type, from_numpy = torch.Tensor, torch.from_numpy
     names = [spec.name for spec in artifact.inputs]
-    dtypes = {spec.name: getattr(torch, spec.dtype) for spec in artifact.inputs}
-    first, only = names[0], len(names) == 1
+    lower, raise_outputs = _make_lowering(artifact, torch), _make_raising(artifact, torch.from_numpy)
     check_shapes = make_shape_check(artifact.inputs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        feeds = {name: lower(name, value) for name, value in bind(names, args, kwargs).items()}
+        check_shapes(feeds)
+        return raise_outputs(run(feeds))
+
+    single = len(names) == len(artifact.outputs) == 1 and not artifact.metadata.get("structure")
+    return _make_short_call(call, run, artifact, torch) if single else call
+
+
+def _make_short_call(call: Callable[..., Any], run: Run, artifact: Artifact, torch: Any) -> Callable[..., Any]:
+    """Return a function that serves a single plain tensor, for a model with one output, and passes on other calls.
+
+    It is one function, since after a model has displaced the caches, each further one takes about a microsecond.
+    """
+    tensor_type, from_numpy = torch.Tensor, torch.from_numpy
+    (name,), (output,) = ([spec.name for spec in side] for side in (artifact.inputs, artifact.outputs))
+    dtype = find_dtype(artifact.inputs[0].dtype)
+    routes, add_route = make_routes(run, artifact.inputs)
+
+    def call_shortly(*args: Any, **kwargs: Any) -> Any:
+        if len(args) != 1 or kwargs or type(value := args[0]) is not tensor_type:
+            return call(*args, **kwargs)
+        try:
+            array = value.numpy()
+        except (RuntimeError, TypeError):  # such as one that requires a gradient, or is on another device
+            return call(value)
+        if array.dtype is not dtype or not array.flags.c_contiguous:  # not every runtime supports strides
+            return call(value)
+        served = routes.get((array.shape,)) or add_route((array.shape,))
+        found = served({name: array})[output]
+        return from_numpy(found if found.flags.writeable else found.copy())
+
+    return call_shortly
+
+
+def _make_lowering(artifact: Artifact, torch: Any) -> Callable[[str, Any], np.ndarray[Any, Any]]:
+    """Return a function that converts a tensor into the array of an input."""
+    tensor_type = torch.Tensor
+    dtypes = {spec.name: getattr(torch, spec.dtype) for spec in artifact.inputs}
 
     def lower(name: str, value: Any) -> np.ndarray[Any, Any]:
         if not isinstance(value, tensor_type):
@@ -45,29 +86,20 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
             raise explain_dtype(name, value.dtype, dtypes[name])
         if value.requires_grad:
             value = value.detach()
-        if not value.is_contiguous():  # not every runtime supports strides
+        if not value.is_contiguous():
             value = value.contiguous()
         array: np.ndarray[Any, Any] = value.numpy()
         return array
 
+    return lower
+
+
+def _make_raising(artifact: Artifact, from_numpy: Callable[[np.ndarray[Any, Any]], Any]) -> Callable[[Arrays], Any]:
+    """Return a function that converts a session's outputs into the source's result."""
+
     def lift(array: np.ndarray[Any, Any]) -> Any:
         return from_numpy(array if array.flags.writeable else array.copy())
 
-    raise_outputs = _make_raising(artifact, lift)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if only and len(args) == 1 and not kwargs:
-            feeds = {first: lower(first, args[0])}
-        else:
-            feeds = {name: lower(name, value) for name, value in bind(names, args, kwargs).items()}
-        check_shapes(feeds)
-        return raise_outputs(run(feeds))
-
-    return call
-
-
-def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any]) -> Callable[[Arrays], Any]:
-    """Return a function that converts a session's outputs into the source's result."""
     structure = artifact.metadata.get("structure") or {}
     kind, items = structure.get("kind"), structure.get("items") or [spec.name for spec in artifact.outputs]
     if kind is None and len(items) == 1:
@@ -78,6 +110,34 @@ def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any
     if kind == "list":
         return lambda outputs: [lift(outputs[name]) for name in items]
     return lambda outputs: tuple([lift(outputs[name]) for name in items])
+
+
+def make_routes(run: Run, specs: Sequence[TensorSpec]) -> tuple[dict[Key, Run], Callable[[Key], Run]]:
+    """Return the functions that serve known shapes of the inputs, and a function that checks shapes and adds one.
+
+    They are those of the session whose ``run`` is given, or ``run`` itself. The second function raises ``ValueError``
+    as in ``match_shapes``.
+    """
+    session = getattr(run, "__self__", None)
+    router = session if isinstance(session, Router) and run == session.run else None  # type: ignore[attr-defined]
+    routes: dict[Key, Run] = {} if router is None else router.routes
+
+    def add(key: Key) -> Run:
+        match_shapes(specs, key)
+        found: Run = run if router is None else router.find_run(key)
+        if len(routes) < _MOST_SHAPES:
+            routes[key] = found
+        return found
+
+    return routes, add
+
+
+def find_dtype(name: str) -> np.dtype[Any] | None:
+    """Return NumPy's type of this name; None for others, such as bfloat16, which a runtime may accept in its form."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return None
 
 
 def import_torch() -> Any:

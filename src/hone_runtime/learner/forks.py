@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from hone_runtime.interfaces.tensors import Arrays
+from hone_runtime.sessions.routes import Key, Router, find_run
 
 
-class ForkedSession:
+class ForkedSession(Router):
     """A session that is reopened if its process was forked, for example by gunicorn's ``--preload``.
 
     Args:
@@ -22,6 +23,7 @@ class ForkedSession:
     """
 
     def __init__(self, open: Callable[[], Any], *, runtime: str, survives: bool, threads: int) -> None:  # noqa: A002
+        super().__init__()
         self._open, self._runtime, self._survives, self._threads = open, runtime, survives, threads
         self._opened, self._stale = open(), False
         _OPENED.add(self)
@@ -35,6 +37,14 @@ class ForkedSession:
         if self._stale:
             self._find()
         return self._opened.run(feeds)  # type: ignore[no-any-return]  # of a worker, which has no types here
+
+    def find_run(self, key: Key) -> Any:
+        """Return the function of the runtime's own session that serves these shapes.
+
+        Raises:
+            RuntimeError: As in ``run``.
+        """
+        return find_run(self._find(), key)
 
     def _find(self) -> Any:
         """Return the runtime's own session, reopened if this is another process.
@@ -57,6 +67,7 @@ class ForkedSession:
         """Drop the session without closing it: closing would wait for threads that do not exist in this process."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._opened))
         self._stale = True
+        self.routes.clear()
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the runtime's own session."""

@@ -10,7 +10,15 @@ import numpy as np
 
 from hone_runtime.interfaces.pretrained import make_pretrained_interface
 from hone_runtime.interfaces.tables import make_predict
-from hone_runtime.interfaces.tensors import Run, bind, explain_dtype, make_shape_check, make_tensors_interface
+from hone_runtime.interfaces.tensors import (
+    Run,
+    bind,
+    explain_dtype,
+    find_dtype,
+    make_routes,
+    make_shape_check,
+    make_tensors_interface,
+)
 from hone_runtime.learner.layers import make_layer_call
 from hone_runtime.values.artifact import Artifact
 
@@ -24,21 +32,24 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     array of a single output, or a dictionary of several.
     """
     names = [spec.name for spec in artifact.inputs]
-    types = {spec.name: _find_dtype(spec.dtype) for spec in artifact.inputs}
+    types = {spec.name: find_dtype(spec.dtype) for spec in artifact.inputs}
     single = artifact.outputs[0].name if len(artifact.outputs) == 1 else None
     first, first_type, only = names[0], types[names[0]], len(names) == 1
-    check_shapes = make_shape_check(artifact.inputs)
+    check_shapes, (routes, add_route) = make_shape_check(artifact.inputs), make_routes(run, artifact.inputs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        lone = args[0] if len(args) == 1 and not kwargs else None
-        if only and isinstance(lone, np.ndarray) and lone.dtype == first_type:  # the model may take only microseconds
-            feeds = {first: lone}
-        else:
-            given = lone if isinstance(lone, dict) else bind(names, args, kwargs)
-            feeds = {name: _check_array(name, value, types) for name, value in given.items()}
+        lone: Any = args[0] if len(args) == 1 and not kwargs else None
+        named = isinstance(lone, dict)
+        value = lone.get(first) if named and len(lone) == 1 else lone
+        if only and type(value) is np.ndarray and value.dtype == first_type:  # the model may take only microseconds
+            served = routes.get((value.shape,)) or add_route((value.shape,))
+            outputs = served({first: value})
+            return outputs if single is None or named else outputs[single]
+        given = lone if named else bind(names, args, kwargs)
+        feeds = {name: _check_array(name, value, types) for name, value in given.items()}
         check_shapes(feeds)
         outputs = run(feeds)
-        return outputs if single is None or isinstance(lone, dict) else outputs[single]
+        return outputs if single is None or named else outputs[single]
 
     return call
 
@@ -70,13 +81,6 @@ def check_text(name: str, value: Any) -> np.ndarray[Any, Any]:
     if strange:
         raise TypeError(f"{name} holds {strange[0]!r}; the model takes text")
     return array
-
-
-def _find_dtype(name: str) -> np.dtype[Any] | None:
-    try:
-        return np.dtype(name)
-    except TypeError:  # such as bfloat16, which the runtime may accept in a form of its own
-        return None
 
 
 INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] = MappingProxyType(

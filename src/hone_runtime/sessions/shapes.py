@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hone_runtime.sessions.operators import count_operators
+from hone_runtime.sessions.routes import Key, Router, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ MOST_BYTES = 128 << 20
 part of a call."""
 
 
-class ShapedSession:
+class ShapedSession(Router):
     """One session for each of some input shapes, and one for all others: arrays by name in and out, no cache.
 
     Attributes:
@@ -42,6 +43,7 @@ class ShapedSession:
         self, default: Any, fixed: dict[tuple[tuple[int, ...], ...], Any], names: list[str], *, parts: Any = ()
     ) -> None:
         """Store the sessions; those of fixed shapes by the shapes of the named inputs, in their order."""
+        super().__init__()
         self._default, self.fixed, self._names, self.parts = default, fixed, tuple(names), tuple(parts)
 
     def run(self, feeds: dict[str, Any]) -> dict[str, Any]:
@@ -52,6 +54,10 @@ class ShapedSession:
     def count_operators(self, feeds: dict[str, Any]) -> dict[str, dict[str, int]] | None:
         """Return the counts of the session that serves these feeds; None if it cannot count."""
         return count_operators(self.find(tuple([feeds[name].shape for name in self._names])), feeds)
+
+    def find_run(self, key: Key) -> Any:
+        """Return the function that serves these shapes of the inputs."""
+        return find_run(self.find(key), key)
 
     def find(self, key: tuple[tuple[int, ...], ...]) -> Any:
         """Return the session for these shapes of the inputs."""

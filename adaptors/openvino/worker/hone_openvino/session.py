@@ -25,6 +25,8 @@ from hone_runtime.worker.imports import require_cpu, set_variables
 with set_variables(CI="true"):
     import openvino as ov
 
+    from . import calls
+
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -50,7 +52,7 @@ class Session:
     def __init__(self, compiled: Any, model: Any, folder: str = "") -> None:
         self._inputs = {find_name(port): index for index, port in enumerate(model.inputs)}
         self._outputs = [find_name(port) for port in model.outputs]
-        self._compiled, self._folder = compiled, folder
+        self._compiled, self._folder, self._dtypes = compiled, folder, calls.find_dtypes(model.inputs)
         requests = [compiled.create_infer_request() for _ in range(_count_requests(compiled))]
         self._requests, self._stateful = Pool(requests), bool(requests[0].query_state())
         self.has_cache = self._stateful and ORDER in self._inputs
@@ -89,8 +91,7 @@ class Session:
 
     def _infer(self, request: Any, feeds: Arrays) -> Arrays:
         indexed = {self._inputs[name]: array for name, array in feeds.items()}
-        results = request.infer(indexed, share_inputs=True, share_outputs=False)
-        return {name: results[index] for index, name in enumerate(self._outputs)}
+        return dict(zip(self._outputs, calls.infer(request, indexed, self._dtypes), strict=True))
 
 
 def _count_requests(compiled: Any) -> int:

@@ -131,6 +131,17 @@ def test_a_runtime_that_does_not_survive_says_so(tmp_path, install):
     assert call_in_child(lambda: alone(x).tolist()) == y.tolist()
 
 
+def test_a_shape_that_was_called_before_the_fork_is_refused_after_it(tmp_path, install):
+    install(toy.make_toolchain(tmp_path / "toolchain"))
+    toy.make_model(tmp_path / "winner")
+    learner = kedro_hone.load(tmp_path / "winner", threads=2)
+    x, y = toy.predict(1)
+    learner(x)
+    kind, said = call_in_child(lambda: learner(x))
+    assert (kind, "toy does not survive that" in said) == ("RuntimeError", True)
+    assert learner(x).tolist() == y.tolist()
+
+
 def test_a_session_that_is_being_opened_has_nothing_private():
     with pytest.raises(AttributeError):
         ForkedSession.__new__(ForkedSession)._opened  # noqa: B018 - it is asked for

@@ -57,6 +57,18 @@ def test_run_is_the_session_itself(tmp_path, installed):
     assert learner.run == learner._session.run
 
 
+def test_a_subclass_may_have_a_call_of_its_own(tmp_path, installed):
+    class Own(Learner):
+        def __call__(self, *args):
+            return "own", self._call(*args)
+
+    learner = Own(*toy.make_model(tmp_path / "a"))
+    x, y = toy.predict(2)
+    for call in (learner, learner.__call__):  # transformers calls the latter
+        kind, found = call(x)
+        assert (kind, found.tolist()) == ("own", y.tolist())
+
+
 def test_several_outputs_of_arrays_are_a_dictionary(tmp_path, installed):
     learner = Learner(*toy.make_model(tmp_path / "a", outputs=("y", "z")))
     x, y = toy.predict(2)

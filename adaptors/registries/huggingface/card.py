@@ -104,11 +104,12 @@ def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:
     """Return the winner's relation to its source, in the Hub's terms; empty if no term applies.
 
     The Hub's terms are ``adapter``, ``merge``, ``quantized`` and ``finetune``; none applies to a model that is only
-    compiled.
+    compiled. One that was trained and has fewer bits is quantized.
     """
     route = (claim.get("winner") or {}).get("route") or ()
     words = f"{' '.join(map(str, route))} {winner.artifact.format}"
-    return "quantized" if _FEWER_BITS.search(words) else ""
+    trained = "finetune" if winner.artifact.metadata.get("trained") else ""
+    return "quantized" if _FEWER_BITS.search(words) else trained
 
 
 def _list_results(claim: Mapping[str, Any]) -> list[EvalResult]:

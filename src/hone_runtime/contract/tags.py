@@ -25,6 +25,8 @@ MACHINE, TOOLSET = "hone.machine", "hone.toolset"
 """The tags with the machine on which a winner was measured, and the versions of the toolchains used."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
+CHANGED: Final = "hone.source_changed"
+"""The tag of a winner whose network is not the source's any more, with ``weights``: it was trained."""
 KEY: Final = "hone.publication"
 """The tag with the result of ``derive_key``."""
 
@@ -43,6 +45,7 @@ def make_tags(
         RECIPE: recipe,
         "hone.run": winner.evidence.run_id,
         "hone.verdict": Verdict.PASS.value,
+        **({CHANGED: "weights"} if winner.artifact.metadata.get("trained") else {}),
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }

@@ -226,7 +226,7 @@ def _grow(
     for adaptor in adaptors:
         if path.formats[-1] not in adaptor.accepts or not _may_follow(path, adaptor, chains):
             continue
-        for variant in variants[adaptor.name]:
+        for variant in _choose_variants(path, adaptor, variants[adaptor.name]):
             namespace = f"{path.namespace}.{re.sub('[.-]', '_', adaptor.name)}{variant.label}"
             route = (*path.route, adaptor.name)
             chosen = {**path.chosen, **({adaptor.name: variant.chosen} if variant.chosen else {})}
@@ -245,6 +245,14 @@ def _grow(
                 known = (adaptor.produces,) if compresses else (*path.formats, adaptor.produces)
                 longer = _Path(namespace, known, route, places, chosen)
                 yield from _grow(longer, adaptors, chains, variants)
+
+
+def _choose_variants(path: _Path, adaptor: Adaptor, variants: Sequence[Variant]) -> Sequence[Variant]:
+    """Return the variants of an adaptor at the end of a path: in a chain only that with its default strength."""
+    if not (path.places and adaptor.strengths):
+        return variants
+    usual = {name: getattr(adaptor.options(), name) for name in adaptor.strengths}
+    return [one for one in variants if usual.items() <= one.options.model_dump().items()] or variants
 
 
 def _is_next(places: tuple[Place | None, ...], adaptor: Adaptor) -> bool:

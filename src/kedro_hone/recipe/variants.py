@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 MOST_VARIANTS: Final = 16
 """The most variants of one adaptor."""
-MOST_STEPS: Final = 2000
-"""The most steps of all routes of a recipe; all built-in adaptors together have fewer than 500."""
+MOST_STEPS: Final = 3000
+"""The most steps of all routes of a recipe; all built-in adaptors together have fewer than 2,500."""
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 

@@ -9,7 +9,8 @@ from toolchains.toy import adaptor as toy
 from hone_runtime.contract.catalogue import forget_registrations, read_catalogue, register
 from hone_runtime.contract.toolchain import Licence
 from hone_runtime.errors import HoneError
-from kedro_hone.recipe.plan import make_plan
+from hone_runtime.values.artifact import Stage
+from kedro_hone.recipe.plan import MOST_COMPRESSORS, make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -152,3 +153,46 @@ def test_streams_of_the_recipe_replace_those_of_the_adaptor():
     found = plan(shapes={"bulk": {"batch": 64, "clients": 4}}, **own).variants["openvino.f32"]
 
     assert [variant.label for variant in found] == ["+streams=2", "+streams=8"]
+
+
+COMPRESSED = ["pytorch", "onnxruntime", "openvino", "compress"]
+
+
+def list_chains(**settings):
+    """Return the compressors of each candidate, in their order."""
+    known = read_catalogue().adaptors
+    ends = plan(toolchains=COMPRESSED, **settings).routes.ends
+    return {tuple(name for name in step.route if known[name].stage is Stage.COMPRESS) for step in ends}
+
+
+def test_a_smaller_network_is_quantized_by_itself_and_raced_in_every_precision():
+    chains = list_chains()
+    assert ("compress.prune-channels",) in chains
+    assert ("compress.prune-channels", "onnxruntime.int8-static") in chains
+    assert ("compress.replace-layers", "compress.prune-channels", "openvino.int8-ptq") in chains
+    assert max(map(len, chains)) == MOST_COMPRESSORS
+    places = [[read_catalogue().adaptors[name].place for name in chain] for chain in chains if len(chain) > 1]
+    assert all(chain == sorted({*chain}) for chain in places)
+
+
+def test_what_has_no_place_follows_only_where_the_recipe_says_so():
+    chain = ("compress.prune-channels", "compress.low-rank", "onnxruntime.int4-weights")
+    assert chain not in list_chains()
+    assert chain in list_chains(routes=[[*chain[:2], "pytorch.onnx", chain[2]]])
+
+
+def test_strengths_are_tried_unless_the_recipe_has_others():
+    def list_labels(**settings):
+        steps = plan(toolchains=COMPRESSED, **settings).routes.steps
+        return {step.namespace.split(".")[-1] for step in steps if step.adaptor.name == "compress.prune-channels"}
+
+    name = "compress_prune_channels"
+    assert list_labels() == {f"{name}+ratio={ratio}" for ratio in ("0-5", "0-75", "0-875")}
+    options = {"compress.prune-channels": {"options": {"ratio": 0.6}}}
+    assert list_labels(adaptors=options) == {name}
+
+
+def test_in_a_chain_only_the_usual_strength_is_tried():
+    steps = plan(toolchains=COMPRESSED).routes.steps
+    labels = {step.namespace.rpartition("+")[2] for step in steps if step.route[-2:-1] == ("compress.replace-layers",)}
+    assert {label for label in labels if "=" in label} == {"ratio=0-75", "share=0-5", "rank=0-25"}

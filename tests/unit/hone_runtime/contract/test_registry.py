@@ -378,6 +378,14 @@ def test_tags_say_what_was_proved(tmp_path):
     assert "hone.speedup" not in make_tags(make_winner(tmp_path), recipe="sha256:2")
 
 
+def test_a_tag_says_that_the_network_is_another_one(tmp_path):
+    trained = Artifact(
+        format="onnx", digest="sha256:3", inputs=(), outputs=(), metadata={"trained": {"compress.distil": {}}}
+    )
+    tags = make_tags(prove(tmp_path, trained, "7"), recipe="sha256:2")
+    assert tags["hone.source_changed"] == "weights"
+
+
 def test_a_version_with_our_tags_is_optimized_and_no_other(tmp_path):
     version = VersionInfo(uri="models:/digits/4", name="digits", version="4", tags={"hone.note": "mine"})
     assert not version.is_optimized

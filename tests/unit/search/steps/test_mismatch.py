@@ -49,7 +49,8 @@ def test_a_result_and_all_that_is_made_from_it_are_noted_as_trained(context, tmp
     tuned = transform(TRAINING, toy.ToyOptions(), context.source, context, reference=None)
     compiled = transform(toy.COMPILE, toy.COMPILE.options(), tuned, context, reference=None)
     plain = transform(toy.COMPILE, toy.COMPILE.options(), context.source, context, reference=None)
-    assert [one.metadata.get("trained") for one in (tuned, compiled, plain)] == [True, True, None]
+    noted = {TRAINING.name: {}}
+    assert [one.metadata.get("trained") for one in (tuned, compiled, plain)] == [noted, noted, None]
 
 
 def test_it_is_refused_before_anything_is_built(context, tmp_path):

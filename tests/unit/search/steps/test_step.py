@@ -73,9 +73,9 @@ CRASH = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="crashed wit
 def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(context, monkeypatch, caplog, fault):
     run, ran = _Step._run, []
 
-    def crash(step, within, folder, decided, limits):
+    def crash(step, within, folder, decided, *rest):
         ran.append((folder.name, decided.options.fixed_shapes))
-        return fault if decided.options.fixed_shapes else run(step, within, folder, decided, limits)
+        return fault if decided.options.fixed_shapes else run(step, within, folder, decided, *rest)
 
     monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
     outcome = transform(SHAPED, ShapedOptions(), context.source, context, reference=None)
@@ -92,7 +92,7 @@ def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(context, monk
 def test_a_step_that_crashes_without_the_graphs_of_single_shapes_tells_the_first_crash(context, monkeypatch):
     ran = []
 
-    def crash(_step, _within, folder, decided, _limits):
+    def crash(_step, _within, folder, decided, *_rest):
         ran.append((folder.name, decided.options.fixed_shapes))
         return CRASH.model_copy(update={"reason": f"crashed, {decided.options.fixed_shapes}"})
 

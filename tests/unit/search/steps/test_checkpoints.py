@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Refused
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.search.steps import checkpoints as module
+from kedro_hone.search.steps.checkpoints import checkout_checkpoint, is_unfinished, remove_checkpoint
+
+NAME = "compress.prune-channels"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def checkout(store, tmp_path):
+    def checkout(folder="first", *, key="a", name=NAME):
+        return checkout_checkpoint(store, read_catalogue().find_adaptor(name), key, tmp_path / folder)
+
+    return checkout
+
+
+def test_an_adaptor_that_trains_nothing_gets_no_file(checkout):
+    with checkout(name="onnxruntime.session") as path:
+        assert path is None
+
+
+def test_what_a_worker_left_the_next_one_of_the_same_step_finds(checkout, store):
+    with pytest.raises(KeyboardInterrupt), checkout() as path:
+        assert not path.exists()
+        path.write_bytes(b"epoch 1")
+        raise KeyboardInterrupt
+    with checkout("second") as path:
+        assert path.read_bytes() == b"epoch 1"
+    with checkout("third", key="b") as path:
+        assert not path.exists()
+    remove_checkpoint(store, "a")
+    with checkout("fourth") as path:
+        assert not path.exists()
+
+
+def test_a_link_in_its_place_is_not_followed(checkout, tmp_path):
+    (tmp_path / "diary").write_text("dear diary")
+    with checkout() as path:
+        path.symlink_to(tmp_path / "diary")
+    with checkout("second") as path:
+        assert not path.exists()
+
+
+def test_one_that_is_too_large_is_left(checkout, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 4)
+    with checkout() as path:
+        path.write_bytes(b"12345")
+    with checkout("second") as path:
+        assert not path.exists()
+
+
+def test_a_training_that_ended_early_is_unfinished():
+    artifact = Artifact(format="pytorch", digest="sha256:1", inputs=(), outputs=())
+    early = artifact.model_copy(update={"metadata": {"trained": {NAME: {"unfinished": True}}}})
+    assert is_unfinished(early, NAME)
+    assert not is_unfinished(early, "compress.low-rank")
+    assert not is_unfinished(artifact, NAME)
+    assert not is_unfinished(Refused(by=NAME, slug="format", reason="none"), NAME)

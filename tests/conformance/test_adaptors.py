@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
 from tiny_transformers import write_models
 
-from hone_runtime.contract.adaptor import Adaptor, Need
+from hone_runtime.contract.adaptor import Adaptor, Need, Options
 from hone_runtime.contract.catalogue import list_builtin, read_catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.job import Job, JobInput, StepResult
@@ -37,13 +38,17 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
+MILD = {"compress.prune-channels": {"ratio": 0.5}, "compress.sparsify": {"sparsity": 0.5, "epochs": 4}}
+"""Options of compressors with which two epochs suffice."""
+
 WITHOUT_GPU = pytest.mark.skipif(read_host().gpu is None, reason="this machine has no GPU")
 
 
 def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
     """Return the marks of an adaptor's tests."""
     marks = [pytest.mark.large] if adaptor.toolchain.verification is not Verification.TESTED else []
-    marks += [pytest.mark.nightly] if adaptor.name in COMPILED | FOR_LARGE else []
+    trained = adaptor.trains and adaptor.name != "compress.prune-channels"  # one of those that train is enough by day
+    marks += [pytest.mark.nightly] if trained or adaptor.name in COMPILED | FOR_LARGE else []
     return [*marks, WITHOUT_GPU] if Need.GPU in adaptor.needs else marks
 
 
@@ -66,6 +71,10 @@ def folder(digits_models, tmp_path_factory) -> Path:
     with np.load(folder / "search.npz") as rows:
         np.savez(folder / "feeds.npz", image=rows["x"])
         np.savez(folder / "targets.npz", target=rows["y"])
+    session = InferenceSession(folder / "onnx" / "model.onnx", providers=["CPUExecutionProvider"])
+    for rows, outputs in (("feeds.npz", "source.npy"), ("calibration.npz", "trained.npy")):
+        with np.load(folder / rows) as feeds:
+            np.save(folder / outputs, session.run(None, {"image": feeds["image"]})[0])
     return folder
 
 
@@ -121,6 +130,18 @@ class TestAdaptor(AdaptorSuite):
         return read_catalogue().find_adaptor(request.param)
 
     @pytest.fixture
+    def options(self, adaptor, tmp_path) -> Options:
+        """Return the defaults, and of those that train two epochs at a mild strength."""
+        options = adaptor.options()
+        if adaptor.toolchain.name != "compress":
+            return options
+        given: dict[str, object] = {"epochs": 2, **MILD.get(adaptor.name, {})}
+        if adaptor.name == "compress.distil":
+            shutil.copy(Path(__file__).parents[1] / "integration" / "adaptors" / "digits_net.py", tmp_path)
+            given["student"] = f"{tmp_path / 'digits_net.py'}:DigitsNet"
+        return options.model_copy(update=given)
+
+    @pytest.fixture
     def artifact(self, adaptor, sources) -> Artifact:
         return next(artifact for form, (artifact, _) in sources.items() if form in adaptor.accepts)
 
@@ -148,13 +169,18 @@ class TestAdaptor(AdaptorSuite):
         return folder / "calibration.npz"
 
     @pytest.fixture
-    def program(self, artifact, folder) -> dict[str, object]:
+    def program(self, artifact, folder, tmp_path) -> dict[str, object]:
+        (output,) = artifact.outputs
+        for name in ("source", "trained"):
+            np.savez(tmp_path / f"{name}.npz", **{output.name: np.load(folder / f"{name}.npy")})
         return {
             "path": str(find_program("image-classification", project=Path.cwd()).path),
             "library": str(LIBRARY),
             "options": {},
             "feeds": str(folder / "feeds.npz"),
             "targets": str(folder / "targets.npz"),
+            "source": str(tmp_path / "source.npz"),
+            "trained": str(tmp_path / "trained.npz"),
             "outputs": [spec.name for spec in artifact.outputs],
         }
 

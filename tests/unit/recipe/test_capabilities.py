@@ -214,6 +214,8 @@ def test_which_adaptors_do_not_take_what_is_quantized():
 
     assert {refusal.by for refusal in refusals if refusal and refusal.slug == "quantized"} == {
         *("executorch.xnnpack", "executorch.xnnpack-int8", "litert_torch.tflite", "torch_tensorrt.engine"),
+        *("compress.replace-layers", "compress.prune-channels", "compress.drop-layers", "compress.low-rank"),
+        *("compress.sparsify", "compress.distil", "compress.qat"),
         *("litert.int8-dynamic", "litert.int8-static", "litert.int8-weights"),
         *("pytorch.aoti-bf16", "pytorch.pt2e-int8", "pytorch.torchscript", "pytorch.trace"),
         *("neural_compressor_pt.int8-static", "sparseml.prune", "sparseml.tune"),

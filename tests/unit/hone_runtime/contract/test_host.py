@@ -22,6 +22,7 @@ GRAVITON_4 = f"{GRAVITON_2} sve sve2 i8mm bf16"
 
 QUANTIZERS = frozenset(
     {
+        "compress.qat",
         "neural_compressor.int8-smooth",
         "neural_compressor.int8-static",
         "neural_compressor_pt.int8-static",

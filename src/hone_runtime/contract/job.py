@@ -64,6 +64,7 @@ class Job(Value):
             others.
         seconds: The time limit of the function; tuning ends before it.
         conversion: The share of rows in which a converted model may differ; None for the worker's default.
+        drop: The allowed drop of the program's metric; None for the worker's default.
         program: For a program that the worker calls: ``path`` and ``library`` (arguments of
             ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``.
             ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
@@ -93,6 +94,7 @@ class Job(Value):
     takes: dict[str, Json] | None = None
     seconds: float | None = None
     conversion: float | None = None
+    drop: float | None = None
     program: dict[str, Json] | None = None
     shapes: tuple[Shape, ...] = ()
     seed: int = 0

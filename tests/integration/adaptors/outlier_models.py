@@ -9,11 +9,13 @@ on which it is not undecided. The other one is trained on scikit-learn's digits.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 
 FACTOR = 300.0
@@ -64,7 +66,7 @@ class Cnn(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         widths, layers = [1, *[16] * 7], []
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in itertools.pairwise(widths):
             layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU()]
         self.body, self.head = nn.Sequential(*layers), nn.Linear(16, 10)
 
@@ -106,8 +108,6 @@ def make_words(model: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def make_digits() -> tuple[torch.Tensor, torch.Tensor]:
-    from sklearn.datasets import load_digits
-
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     return torch.tensor(images[order].reshape(-1, 1, 8, 8) / 16).float(), torch.tensor(labels[order])
@@ -126,59 +126,33 @@ def save(folder: Path, model: nn.Module, name: str, x: torch.Tensor, y: torch.Te
         np.savez(folder / f"{split}.npz", **{name: x[rows].numpy()}, label=y[rows].numpy())
 
 
-def write(folder: Path) -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    transformer = Transformer().eval()
-    words, kinds = make_words(transformer)
-    plain = transformer(words[:256])
+@torch.no_grad()
+def write_transformer(folder: Path) -> None:
+    model = Transformer().eval()
+    for block in model.blocks:  # as in trained networks, blocks add more than they pass on
+        for layer in (block.query, block.key, block.out, block.narrow):
+            layer.weight *= 5
+    words, kinds = make_words(model)
+    plain = model(words[:256])
     for place in GUILTY_LAYERS:
-        add_outliers(transformer.blocks[place].value, transformer.blocks[place].out)
-    add_outliers(transformer.blocks[2].wide, transformer.blocks[2].narrow)
-    assert torch.allclose(transformer(words[:256]), plain, atol=1e-5)
-    save(folder / "transformer", transformer, "ids", words, kinds)
-    images, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(images))
-    return torch.tensor(images[order].reshape(-1, 1, 8, 8) / 16).float(), torch.tensor(labels[order])
+        add_outliers(model.blocks[place].value, model.blocks[place].out)
+    add_outliers(model.blocks[2].wide, model.blocks[2].narrow)
+    assert torch.allclose(model(words[:256]), plain, atol=1e-5)
+    save(folder, model, "ids", words, kinds)
 
 
-def save(folder: Path, model: nn.Module, name: str, x: torch.Tensor, y: torch.Tensor) -> None:
-    """Export a model, and write splits of its data."""
-    folder.mkdir(parents=True)
-    free = {name: {0: "batch"}, "logits": {0: "batch"}}
-    names = {"input_names": [name], "output_names": ["logits"]}
-    path = str(folder / "model.onnx")
-    torch.onnx.export(model, (x[:2],), path, dynamo=False, opset_version=17, dynamic_axes=free, **names)
-    np.savez(folder / "calibration.npz", **{name: x[:128].numpy()})
-    middle = 128 + (len(x) - 128) // 2
-    for split, rows in (("search", slice(128, middle)), ("gate", slice(middle, None))):
-        np.savez(folder / f"{split}.npz", **{name: x[rows].numpy()}, label=y[rows].numpy())
-
-
-def write(folder: Path) -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    words, kinds = make_words(9000)
-    transformer = Transformer()
-    train(transformer, words[:8000], kinds[:8000], 12)
-    plain = transformer(words[:256])
-    for place in GUILTY_LAYERS:
-        add_outliers(transformer.blocks[place].value, transformer.blocks[place].out)
-    add_outliers(transformer.blocks[2].wide, transformer.blocks[2].narrow)
-    print(
-        "transformer",
-        (transformer(words[:256]) - plain).abs().max().item(),
-        (transformer(words[8000:]).argmax(1) == kinds[8000:]).float().mean().item(),
-    )
-    save(folder / "transformer", transformer, "ids", words, kinds, places=slice(7900, None))
+def write_cnn(folder: Path) -> None:
     images, labels = make_digits()
-    cnn = Cnn()
-    train(cnn, images[:1000], labels[:1000])
-    plain = cnn(images[:256])
-    add_outliers(cnn.body[10], cnn.body[12])
-    assert torch.allclose(cnn(images[:256]), plain, atol=1e-4)
-    save(folder / "cnn", cnn, "image", images[600:], labels[600:])
+    model = Cnn()
+    train(model, images[:600], labels[:600])
+    plain = model(images[:256])
+    add_outliers(model.body[10], model.body[12])
+    assert torch.allclose(model(images[:256]), plain, atol=1e-4)
+    save(folder, model, "image", images[600:], labels[600:])
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    write_transformer(Path(sys.argv[1], "transformer"))
+    write_cnn(Path(sys.argv[1], "cnn"))

@@ -136,15 +136,17 @@ class _Graph(Engine[Path]):
         return self.measure(self._source) if stored is None else stored
 
     def time(self, candidate: Path) -> float:
-        return sum(self._open(candidate).time_operators(self._make_timed()).values())
+        return sum(self._time(candidate, "all").values())
 
     def list_times(self) -> Mapping[str, float]:
         """Return the seconds of the source's operators, in a graph without fusions, in which they keep their names."""
-        return self._open(self._source, "disabled").time_operators(self._make_timed())
+        return self._time(self._source, "disabled")
 
-    def _make_timed(self) -> rows.Arrays:
+    def _time(self, folder: Path, level: str) -> dict[str, float]:
         size = self._fixed or rows.TIMED
-        return rows.split_rows(self._rows, range(size), size)[0]
+        feeds = rows.split_rows(self._rows, range(size), size)[0]
+        times: dict[str, float] = self._open(folder, level).time_operators(feeds)
+        return times
 
     def _open(self, folder: Path, level: str = "all") -> Any:
         given = {"path": str(folder), "run_options": {"graph_optimization": level}}

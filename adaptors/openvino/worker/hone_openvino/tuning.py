@@ -21,8 +21,8 @@ Json = dict[str, Any]
 
 DROP = 0.01
 """The allowed drop if the job has none: the default of the gate."""
-_CALLS = 7
-"""The number of calls of which the shortest time of an operator is taken."""
+_WINDOW, _CALLS = 3, 12
+"""An operator's time is the shortest of the means over so many calls in a row, without the first ones."""
 _FOLLOWERS = frozenset(
     {"Broadcast", "Concat", "Convert", "DepthToSpace", "Gather", "MaxPool", "Pad", "Relu", "Reshape", "Split"}
     | {"Squeeze", "StridedSlice", "Slice", "Transpose", "Unsqueeze", "VariadicSplit"}
@@ -52,10 +52,9 @@ class _Graph(Engine[Any]):
         self._size = quantizer.fixed or rows.BATCH
         self._last: tuple[frozenset[str], Any] = (frozenset(), quantizer.quantize())
         own = {node.get_friendly_name() for node in quantizer.model.get_ops()}
-        self._whole = self._last[1]  # until the first score
-        readers = find_readers(self._whole)
-        self.operators = [name for name in _list_names(self._whole) if name in readers and name in own]
-        self._corrects = True
+        readers = find_readers(self._last[1])
+        self.operators = [name for name in _list_names(self._last[1]) if name in readers & own]
+        self._removable: Any = None
 
     def open_source(self) -> Any:
         return self._quantizer.model
@@ -68,12 +67,12 @@ class _Graph(Engine[Any]):
     def isolate(self, operator: str) -> Any:
         """Return a copy of the model with all operators quantized, without the other operators' quantizers.
 
-        It is calibrated once for all operators, and without the correction of biases, which is for all quantizers
+        It is calibrated once for all operators. Biases are not corrected, since the correction is for all quantizers
         together.
         """
-        if self._corrects:
-            self._whole, self._corrects = self._quantizer.quantize(corrects_bias=False), False
-        model = self._whole.clone()
+        if self._removable is None:
+            self._removable = self._quantizer.quantize(removable=True)
+        model = self._removable.clone()
         for node in model.get_ordered_ops():
             if node.get_type_name() == "FakeQuantize":
                 for port in node.output(0).get_target_inputs():
@@ -109,14 +108,19 @@ class _Graph(Engine[Any]):
         request = self._compile(candidate, profiled=True).create_infer_request()
         size = self._quantizer.fixed or rows.TIMED
         feeds = session.fill(rows.split_rows(self._rows, range(size), size)[0], self._quantizer.own)
-        found: dict[str, float] = {}
-        for _ in range(_CALLS):
+        spent, found = dict[str, float](), dict[str, float]()
+        for call in range(1, _CALLS + 1):
             if self._quantizer.own:
                 request.reset_state()
             request.infer(feeds)
-            for info in request.profiling_info:
-                seconds = info.real_time.total_seconds()
-                found[info.node_name] = min(seconds, found.get(info.node_name, seconds))
+            if call % _WINDOW:
+                continue
+            for info in request.profiling_info:  # means over all calls so far
+                total, name = info.real_time.total_seconds() * call, info.node_name
+                seconds = (total - spent.get(name, 0.0)) / _WINDOW
+                if call > _WINDOW:
+                    found[name] = max(0.0, min(seconds, found.get(name, seconds)))
+                spent[name] = total
         return found
 
     def _open(self, candidate: Any) -> session.Session:

@@ -36,7 +36,6 @@ def run_rows(run: Callable[[Arrays], Arrays], arrays: Arrays, size: int) -> Arra
     Of an output without one row for each row of its call, only the result of the first call is returned.
     """
     count = len(next(iter(arrays.values())))
-    size = min(size, count)
     parts = [run(part) for part in split_rows(arrays, range(count), size)]
     outputs: Arrays = {}
     for name, first in parts[0].items():

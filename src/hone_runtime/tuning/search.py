@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any, Generic
 
 from .divergence import measure_divergence
 from .engine import C, Engine, Outputs
 
+DROP = 0.01
+"""The allowed drop if a job has none: the default of the gate."""
 MARGIN = 0.5
 """The share of the limit that the drop on the search split may reach.
 
@@ -38,6 +40,21 @@ class Settings:
     evaluations: int = 15
     seconds: float | None = None
     clock: Callable[[], float] = time.monotonic
+
+
+def read_settings(job: Mapping[str, Any], *, began: float) -> Settings:
+    """Return the limits of a job.
+
+    Args:
+        job: The job of a step.
+        began: When its function began, by ``time.monotonic``; the time since then is used up.
+    """
+    limit, seconds = job.get("drop"), job.get("seconds")
+    return Settings(
+        limit=DROP if limit is None else float(limit),
+        evaluations=int(job["options"]["evaluations"]),
+        seconds=None if seconds is None else float(seconds) - (time.monotonic() - began),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

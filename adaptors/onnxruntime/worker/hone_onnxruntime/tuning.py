@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
@@ -21,7 +22,7 @@ from hone_runtime.sessions import shapes
 from hone_runtime.tuning import rows
 from hone_runtime.tuning.engine import Engine
 from hone_runtime.tuning.judge import Judge
-from hone_runtime.tuning.search import Settings
+from hone_runtime.tuning.search import read_settings
 from hone_runtime.tuning.tuner import tune
 
 from . import graphs, session
@@ -29,8 +30,6 @@ from . import quantization as plain
 
 Json = dict[str, Any]
 
-DROP = 0.01
-"""The allowed drop if the job has none: the default of the gate."""
 _FOLLOWERS = frozenset(
     {"Clip", "Flatten", "Gather", "MaxPool", "Pad", "Relu", "Reshape", "Resize", "Slice", "Split", "Squeeze"}
     | {"Transpose", "Unsqueeze"}
@@ -41,7 +40,7 @@ _WEIGHTED = frozenset({"MatMul", "Gemm", "Attention"})
 
 def transform(job: Json) -> Json:
     """Write ``model.onnx`` with the chosen operators in int8 into the job's output, and return notes."""
-    tempfile.tempdir = job["temporary"]
+    began, tempfile.tempdir = time.monotonic(), job["temporary"]
     model = graphs.read(Path(job["input"]["path"]))
     before = graphs.count(model)
     if before.keys() & graphs.QUANTIZED_ACTIVATIONS:
@@ -58,9 +57,8 @@ def transform(job: Json) -> Json:
             raise
         return refused
     del model
-    limit = DROP if job.get("drop") is None else job["drop"]
-    settings = Settings(limit=limit, evaluations=job["options"]["evaluations"], seconds=job.get("seconds"))
-    name, strategy = f"onnxruntime.int8-{scheme}", job["options"]["strategy"]
+    settings, strategy = read_settings(job, began=began), job["options"]["strategy"]
+    name = f"onnxruntime.int8-{scheme}"
     tuned = tune(engine, settings, strategy=strategy, plain=name, metric=engine.judge.metric)
     if tuned.excluded is None:
         return tuned.notes
@@ -158,7 +156,7 @@ class _Dynamic(_Graph):
 
     def _prepare(self, model: Any, path: Path) -> None:
         graphs.split_gemms(model)  # the quantizer would do it, under names of its own
-        shutil.move(graphs.stage(model, self._job), path)
+        graphs.stage(model, self._job, path)
 
     def _quantize(self, excluded: list[str], path: Path) -> None:
         options = self._job["options"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import openvino as ov
 from hone_runtime.tuning import rows
 from hone_runtime.tuning.engine import Engine
 from hone_runtime.tuning.judge import Judge
-from hone_runtime.tuning.search import Settings
+from hone_runtime.tuning.search import read_settings
 from hone_runtime.tuning.tuner import tune
 
 from . import session
@@ -19,8 +20,6 @@ from .quantization import Quantizer, finish
 
 Json = dict[str, Any]
 
-DROP = 0.01
-"""The allowed drop if the job has none: the default of the gate."""
 _WINDOW, _CALLS = 3, 12
 """An operator's time is the shortest of the means over so many calls in a row, without the first ones."""
 _FOLLOWERS = frozenset(
@@ -32,11 +31,9 @@ _FOLLOWERS = frozenset(
 
 def tune_model(job: Json, quantizer: Quantizer, output: Path) -> Json:
     """Write the IR with the chosen operators in int8 into the job's output, and return notes."""
-    engine, options = _Graph(job, quantizer), job["options"]
-    limit = DROP if job.get("drop") is None else job["drop"]
-    settings = Settings(limit=limit, evaluations=options["evaluations"], seconds=job.get("seconds"))
-    plain, metric = "openvino.int8-ptq", engine.judge.metric
-    tuned = tune(engine, settings, strategy=options["strategy"], plain=plain, metric=metric)
+    began, engine, plain = time.monotonic(), _Graph(job, quantizer), "openvino.int8-ptq"
+    settings, strategy = read_settings(job, began=began), job["options"]["strategy"]
+    tuned = tune(engine, settings, strategy=strategy, plain=plain, metric=engine.judge.metric)
     if tuned.excluded is None:
         return tuned.notes
     return finish(engine.build(tuned.excluded), output, **tuned.notes["metadata"])

@@ -31,7 +31,7 @@ from hone_runtime.values.measurement import (
     Status,
     Validation,
 )
-from hone_runtime.values.outcome import Failed, Outcome
+from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import SEARCH, Predicted, Reference
 from hone_runtime.values.wire import WireOutcome, WireResult
 from kedro_hone.programs import digest_metric
@@ -43,6 +43,7 @@ from kedro_hone.report.files import copy_evidence, point_latest, store_winner, w
 from kedro_hone.report.front import find_front
 from kedro_hone.report.percentiles import list_percentiles
 from kedro_hone.report.throughputs import list_throughputs
+from kedro_hone.report.tunings import read_tuning
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.timings import SOURCE, write_timings
 from kedro_hone.search.verdict.verdict import find_contradiction
@@ -175,7 +176,8 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         raced = {"speedup": standing.objective, **standing.model_dump(include={"latency", "ratios", "rounds"})}
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but did not enter the race."
-    machine_options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
+    metadata, parts = (outcome.metadata, read_parts(outcome)) if isinstance(outcome, Artifact) else ({}, ())
+    machine_options = metadata.get("machine_options", {})
     return records.CandidateRecord(
         id=validation.candidate.id,
         route=validation.candidate.route,
@@ -186,17 +188,12 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         cached=validation.cached,
         machine_options=machine_options,
         options=validation.candidate.options,
-        parts=_find_parts(outcome),
+        parts={shape: part.candidate for part in parts for shape in part.shapes},
+        tuning=read_tuning(metadata),
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
         note=" ".join(filter(None, _list_notes(validation, machine_options))),
     )
-
-
-def _find_parts(outcome: Outcome) -> dict[str, str]:
-    """Return the candidate that serves each shape of a composite; empty for any other outcome."""
-    parts = read_parts(outcome) if isinstance(outcome, Artifact) else ()
-    return {shape: part.candidate for part in parts for shape in part.shapes}
 
 
 def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[str, Json]]) -> Iterator[str]:

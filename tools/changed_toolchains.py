@@ -29,7 +29,7 @@ ALWAYS = (
     *("tests/conformance/suite/", SHARED[0]),
 )
 """Files, and folders with a slash, that determine how every toolchain is tested."""
-RUNTIME = ("contract", "conversion", "interfaces", "onnx", "sessions", "worker")
+RUNTIME = ("contract", "conversion", "interfaces", "onnx", "sessions", "tuning", "worker")
 """The folders of ``hone_runtime`` that run in workers, and the contract."""
 
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's adaptors: graphs in fp32, optimized or with fused attention, int8 in three ways, and int4 weights."""
+"""ONNX Runtime's adaptors: graphs in fp32, optimized or with fused attention, int8 in four ways, and int4 weights."""
 
 from __future__ import annotations
 
@@ -108,6 +108,20 @@ class StaticOptions(DynamicOptions):
         return super().resolve(host).model_copy(update={"activations": self.activations or unsigned})
 
 
+class TunedOptions(StaticOptions):
+    """Options of ``onnxruntime.int8-tuned``."""
+
+    scheme: Literal["auto", "static", "dynamic"] = "auto"
+    """How activations are quantized: with ranges from calibration data, or at run time. ``auto``: at run time for
+    transformers, whose matrix products were slower than fp32 with static ranges."""
+    strategy: Literal["sensitivity", "basic", "exhaustive"] = "sensitivity"
+    """How operators are chosen. ``sensitivity``: those with the least divergence for the time that they take, by
+    bisection. ``basic``: all, without the operators of the largest divergence, one by one. ``exhaustive``: every
+    subset, of a few operators only."""
+    evaluations: int = Field(default=15, ge=2)
+    """The most candidates that are validated with the program's metric."""
+
+
 class WeightsOptions(Options):
     """Options of ``onnxruntime.int4-weights``."""
 
@@ -167,6 +181,18 @@ ADAPTORS = (
         options=StaticOptions,
         precisions=frozenset({Precision.INT8}),
         needs=frozenset({Need.CALIBRATION_DATA}),
+    ),
+    _quantizer(
+        name="onnxruntime.int8-tuned",
+        summary="Quantizes to int8, and leaves operators in fp32 until the program's metric is within the gate's "
+        "limit; static for conv nets, dynamic for transformers.",
+        options=TunedOptions,
+        precisions=frozenset({Precision.INT8}),
+        needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM, Need.DROP_LIMIT}),
+        # The order of the operators depends on their measured times.
+        supports={**_SUPPORTS, Capability.DETERMINISTIC: Support.UNSUPPORTED},
+        machine_specific=True,
+        default=False,
     ),
     _quantizer(
         name="onnxruntime.int4-weights",

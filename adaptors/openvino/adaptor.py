@@ -1,4 +1,4 @@
-"""OpenVINO's and NNCF's adaptors: conversion to IR, two precisions of inference, int8 in three ways, int4 weights."""
+"""OpenVINO's and NNCF's adaptors: conversion to IR, two precisions of inference, int8 in four ways, int4 weights."""
 
 from __future__ import annotations
 
@@ -76,6 +76,17 @@ class AccuracyControlOptions(QuantizeOptions):
 
     max_drop: float = Field(default=0.005, ge=0)
     """The largest allowed drop of the program's metric, in absolute terms."""
+
+
+class TunedOptions(QuantizeOptions):
+    """Options of ``openvino.int8-tuned``."""
+
+    strategy: Literal["sensitivity", "basic", "exhaustive"] = "sensitivity"
+    """How operators are chosen. ``sensitivity``: those with the least divergence for the time that they take, by
+    bisection. ``basic``: all, without the operators of the largest divergence, one by one. ``exhaustive``: every
+    subset, of a few operators only."""
+    evaluations: int = Field(default=15, ge=2)
+    """The most candidates that are validated with the program's metric."""
 
 
 def refuse_fused(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
@@ -178,6 +189,17 @@ ADAPTORS = (
         summary="Quantizes to int8 with NNCF, then reverts layers until the program's metric is within the limit.",
         options=AccuracyControlOptions,
         needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),
+    ),
+    _to_int8(
+        name="openvino.int8-tuned",
+        summary="Quantizes to int8 with NNCF, and leaves operators in fp32 until the program's metric is within the "
+        "gate's limit.",
+        options=TunedOptions,
+        needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM, Need.DROP_LIMIT}),
+        # The order of the operators depends on their measured times.
+        supports={**_SUPPORTS, Capability.DETERMINISTIC: Support.UNSUPPORTED},
+        machine_specific=True,
+        default=False,
     ),
     _to_int8(
         name="openvino.int8-weights",

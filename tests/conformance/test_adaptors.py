@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,70 @@ class TestFused(AdaptorSuite):
     @pytest.fixture
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(Shape(name=f"{b}x{n}", sizes={"batch": b, "length": n}) for b, n in ((1, 12), (2, 5), (5, 12)))
+
+    @pytest.fixture
+    def python(self) -> Path:
+        return Path(sys.executable)
+
+
+@pytest.fixture(scope="session")
+def outliers(tmp_path_factory) -> Path:
+    """A folder with a net in which plain int8 misses the gate, as ONNX and as IR, and its data."""
+    folder = tmp_path_factory.mktemp("outliers")
+    script = Path(__file__).parents[1] / "integration" / "adaptors" / "outlier_models.py"
+    done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    (folder / "onnx").mkdir()
+    (folder / "cnn" / "model.onnx").rename(folder / "onnx" / "model.onnx")
+    with np.load(folder / "cnn" / "search.npz") as rows:
+        np.savez(folder / "feeds.npz", image=rows["image"])
+        np.savez(folder / "targets.npz", target=rows["label"])
+    return folder
+
+
+class TestTuned(AdaptorSuite):
+    """Those that tune int8, where there is something to do; of the net above plain int8 holds the gate."""
+
+    @pytest.fixture(params=["onnxruntime.int8-tuned", "openvino.int8-tuned"])
+    def adaptor(self, request) -> Adaptor:
+        return read_catalogue().find_adaptor(request.param)
+
+    @pytest.fixture
+    def source(self, adaptor, outliers, tmp_path) -> tuple[Artifact, Path]:
+        shutil.copytree(outliers / "onnx", tmp_path / "net" / "onnx")
+        onnx = describe("onnxruntime", "onnx", tmp_path / "net" / "onnx")
+        if "onnx" in adaptor.accepts:
+            return onnx
+        ir, folder = read_catalogue().find_adaptor("openvino.ir"), tmp_path / "net" / "ir"
+        call(ir.toolchain, "transform", *onnx, output=str(folder), adaptor=ir.name, produces=ir.produces)
+        return describe("openvino", "openvino-ir", folder)
+
+    @pytest.fixture
+    def artifact(self, source) -> Artifact:
+        return source[0]
+
+    @pytest.fixture
+    def files(self, source) -> Path:
+        return source[1]
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(Shape(name=f"batch{size}", sizes={"batch": size}) for size in (1, 2, 5))
+
+    @pytest.fixture
+    def calibration(self, outliers) -> Path:
+        return outliers / "cnn" / "calibration.npz"
+
+    @pytest.fixture
+    def program(self, artifact, outliers) -> dict[str, object]:
+        return {
+            "path": str(find_program("image-classification", project=Path.cwd()).path),
+            "library": str(LIBRARY),
+            "options": {},
+            "feeds": str(outliers / "feeds.npz"),
+            "targets": str(outliers / "targets.npz"),
+            "outputs": [spec.name for spec in artifact.outputs],
+        }
 
     @pytest.fixture
     def python(self) -> Path:

@@ -66,6 +66,7 @@ class Job(Value):
             others.
         seconds: The time limit of the function; tuning ends before it.
         conversion: The share of rows in which a converted model may differ; None for the worker's default.
+        drop: The allowed drop of the program's metric; None for the worker's default.
         program: For a program that the worker calls: ``path`` and ``library`` (arguments of
             ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``; with a
             training split also ``trained``, an npz file of the source model's outputs for it.
@@ -97,6 +98,7 @@ class Job(Value):
     takes: dict[str, Json] | None = None
     seconds: float | None = None
     conversion: float | None = None
+    drop: float | None = None
     program: dict[str, Json] | None = None
     shapes: tuple[Shape, ...] = ()
     seed: int = 0

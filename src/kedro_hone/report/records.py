@@ -75,6 +75,27 @@ class ThroughputRecord(Value):
     rows_per_second: Interval = Field(description="Of all clients together, with its interval over launches.")
 
 
+class TuningPoint(Value):
+    """One choice of operators that a tuning validated on the search split."""
+
+    share: float = Field(ge=0, le=1, description="The share of its operators that were quantized.")
+    drop: float | None = Field(None, description="The metric's drop; None if it is not a number.")
+    time: float | None = Field(None, ge=0, description="Of all operators, over that of the source, by a profile.")
+
+
+class Tuning(Value):
+    """How a tuned quantizer chose the operators that it left as they were."""
+
+    strategy: str = Field(description="The strategy's name.")
+    metric: str = Field(description="The program's metric.")
+    limit: float = Field(description="The allowed drop.")
+    evaluations: int = Field(ge=0, description="How many choices were validated.")
+    operators: int = Field(ge=1, description="How many operators can be quantized.")
+    int8: int = Field(ge=0, description="How many of them are in int8 in the result.")
+    excluded: tuple[str, ...] = Field((), description="The names of the others, up to 100.")
+    curve: tuple[TuningPoint, ...] = Field((), description="The validated choices, in order.")
+
+
 class CandidateRecord(Checks):
     """One candidate: its validation and its result in the race, joined."""
 
@@ -100,6 +121,7 @@ class CandidateRecord(Checks):
     parts: dict[str, str] = Field(
         default_factory=dict, description="Of a composite: the candidate whose artifact serves each shape."
     )
+    tuning: Tuning | None = Field(None, description="Of a tuned quantization: how its operators were chosen.")
 
 
 class RaceRecord(Value):

@@ -23,6 +23,7 @@ from kedro_hone.report.returns import describe_price, list_returns
 from kedro_hone.report.risk import describe_risk, list_changed_rows, list_changes
 from kedro_hone.report.scales import scale_quality
 from kedro_hone.report.slices import tabulate_slices
+from kedro_hone.report.tunings import describe_tuning, format_point, list_tunings
 from kedro_hone.report.view import View
 
 LIMIT: Final = 60_000  # GitHub accepts 65,536 characters; the rest is for text that a bot adds
@@ -161,6 +162,7 @@ TEMPLATES: Final = Environment(
 _FUNCTIONS: Final = (
     *(describe_price, describe_risk, group_reasons, list_changed_rows, list_changes, list_orders, list_returns),
     *(tabulate_calls, tabulate_operators, tabulate_slices, describe_operators),
+    *(list_tunings, describe_tuning, format_point),
 )
 TEMPLATES.globals.update({"wording": wording} | {one.__name__: one for one in _FUNCTIONS})
 TEMPLATES.filters.update(

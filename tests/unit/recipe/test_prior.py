@@ -39,7 +39,8 @@ def test_the_figures_of_every_adaptor_can_be_read(name):
 def test_most_adaptors_of_the_default_toolchains_have_figures_of_convolutions():
     known = [one for one in read_catalogue().adaptors.values() if one.toolchain.name in {"onnxruntime", "openvino"}]
     lacking = {one.name for one in known if "convolution" not in read_prior(one)}
-    assert lacking == {"onnxruntime.fused", "onnxruntime.int8-fused", "openvino.int4-weights"}
+    tuned = {"onnxruntime.int8-tuned", "openvino.int8-tuned"}  # their duration depends on the network
+    assert lacking == {"onnxruntime.fused", "onnxruntime.int8-fused", "openvino.int4-weights", *tuned}
 
 
 @pytest.mark.parametrize(

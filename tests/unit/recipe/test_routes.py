@@ -261,5 +261,6 @@ def test_a_real_toolchain_gives_a_route_for_each_of_its_adaptors():
         "onnx.onnxruntime_int8_dynamic.onnxruntime_session",
         "onnx.onnxruntime_int8_fused.onnxruntime_session",
         "onnx.onnxruntime_int8_static.onnxruntime_session",
+        "onnx.onnxruntime_int8_tuned.onnxruntime_session",
         "onnx.onnxruntime_int4_weights.onnxruntime_session",
     ]

@@ -35,6 +35,10 @@ def _transform(job: dict[str, Any]) -> dict[str, Any]:
         from . import fusion
 
         return fusion.transform(job)
+    if job["adaptor"] == "onnxruntime.int8-tuned":
+        from . import tuning
+
+        return tuning.transform(job)
     from . import quantization  # slow to import
 
     return quantization.transform(job)

@@ -241,16 +241,16 @@ def is_large(model: Any) -> bool:
     return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _LARGEST
 
 
-def stage(model: Any, job: dict[str, Any]) -> Path:
-    """Write a model into the scratch directory, without exporters' shapes, for which the quantizers fail.
+def stage(model: Any, job: dict[str, Any], path: Path | None = None) -> Path:
+    """Write a model into the scratch directory, by default as ``source.onnx``.
 
-    Known facts about inputs and outputs that the graph lacks are written into it.
-    The copy also protects the input's folder: ``quantize_dynamic`` writes a file next to its input.
+    It lacks exporters' shapes, for which the quantizers fail. Known facts about inputs and outputs that the graph lacks
+    are written into it. The copy protects the input's folder: ``quantize_dynamic`` writes a file next to its input.
     """
     del model.graph.value_info[:]
     dimensions.declare(model, job["input"])
-    path = Path(job["temporary"]) / "source.onnx"
-    onnx.save(model, path, save_as_external_data=is_large(model), location="source.onnx.data")
+    path = path or Path(job["temporary"]) / "source.onnx"
+    onnx.save(model, path, save_as_external_data=is_large(model), location=f"{path.name}.data")
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from . import cached, graphs
 
 Json = dict[str, Any]
 
+QUANTIZED_ALREADY = "the graph is quantized already"
+"""The reason to leave a graph as it is."""
+
 _BATCH = 16  # rows of one calibration call if the batch is dynamic
 
 
@@ -33,6 +37,18 @@ def transform(job: Json) -> Json:
     output = Path(job["output"]) / "model.onnx"
     if notes := _TRANSFORMATIONS[job["adaptor"]](job, output):
         return notes
+    return count_gained(before, output)
+
+
+def count_gained(before: Counter[str], output: Path) -> Json:
+    """Return the notes on a quantized graph that was written: its new quantized operators.
+
+    Without any the file is removed.
+
+    Args:
+        before: The operators of its source, counted.
+        output: The path of its ``model.onnx``.
+    """
     made = onnx.load(output, load_external_data=False)
     gained, fused = graphs.count(made) - before, graphs.count_fused(made)
     if fresh := {name: gained[name] for name in sorted(gained.keys() & graphs.QUANTIZED)}:
@@ -77,20 +93,11 @@ def _quantize_static(job: Json, output: Path) -> Json:
     """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     if graphs.count(model).keys() & graphs.QUANTIZED_ACTIVATIONS:
-        return {"nothing_to_do": "the graph is quantized already"}
-    cached.drop_cache(model)  # the quantizer would treat its initial values as weights
-    if get_opset_version(model) < 13:  # per-channel scales need it
-        model = onnx.version_converter.convert_version(model, 13)
-    prepared = Path(job["temporary"]) / "prepared.onnx"
-    large = graphs.is_large(model)
-    source = str(graphs.stage(model, job))
+        return {"nothing_to_do": QUANTIZED_ALREADY}
+    large, prepared = graphs.is_large(model), Path(job["temporary"]) / "prepared.onnx"
+    prepare_static(job, model, prepared)
     del model
-    try:
-        quantization.quant_pre_process(source, str(prepared), auto_merge=True, save_as_external_data=large)
-    except Exception as error:  # noqa: BLE001 (it raises a bare Exception if the symbolic inference fails)
-        print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
-        quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
-    batches, arguments = _Batches(job), _make_static_arguments(options, large=large)
+    batches, arguments = Batches(job), make_static_arguments(options, large=large)
     try:
         try:
             quantization.quantize_static(str(prepared), str(output), batches, **arguments)
@@ -98,15 +105,42 @@ def _quantize_static(job: Json, output: Path) -> Json:
             if "truth value" not in str(error):
                 raise
             arguments["extra_options"]["QDQDisableWeightAdjustForInt32Bias"] = True
-            quantization.quantize_static(str(prepared), str(output), _Batches(job), **arguments)
+            quantization.quantize_static(str(prepared), str(output), Batches(job), **arguments)
     except AssertionError as error:  # "scale issue": a range is NaN, for example if every batch contains NaN
-        if "scale" not in str(error) or not (missing := batches.find_missing()):
+        if (refused := explain_missing(error, batches)) is None:
             raise
-        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so their ranges are unknown"}
+        return refused
     return {}
 
 
-def _make_static_arguments(options: Json, *, large: bool) -> Json:
+def prepare_static(job: Json, model: Any, prepared: Path) -> None:
+    """Write a model as the static quantizers need it: optimized, with shapes, and in an opset with scales by channel.
+
+    Args:
+        job: The job.
+        model: The model; it is changed.
+        prepared: The file to write.
+    """
+    cached.drop_cache(model)  # the quantizer would treat its initial values as weights
+    if get_opset_version(model) < 13:  # per-channel scales need it
+        model = onnx.version_converter.convert_version(model, 13)
+    large = graphs.is_large(model)
+    source = str(graphs.stage(model, job))
+    try:
+        quantization.quant_pre_process(source, str(prepared), auto_merge=True, save_as_external_data=large)
+    except Exception as error:  # noqa: BLE001 (it raises a bare Exception if the symbolic inference fails)
+        print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
+        quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
+
+
+def explain_missing(error: Exception, batches: Batches) -> Json | None:
+    """Return the refusal of calibration rows with NaN, if they are the cause of an error; otherwise None."""
+    if "scale" not in str(error) or not (missing := batches.find_missing()):
+        return None
+    return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so their ranges are unknown"}
+
+
+def make_static_arguments(options: Json, *, large: bool) -> Json:
     """Return the arguments of ``quantize_static`` for the adaptor's options."""
     types = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
     methods = {method.name.lower(): method for method in quantization.CalibrationMethod}
@@ -125,7 +159,7 @@ def _make_static_arguments(options: Json, *, large: bool) -> Json:
     }
 
 
-class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
+class Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
     """The calibration rows in batches of one size, as the histograms require; filled up with the first rows."""
 
     def __init__(self, job: Json) -> None:
@@ -149,9 +183,11 @@ class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it 
         return [name for name, array in arrays if array.dtype.kind == "f" and np.isnan(array).any()]
 
     def set_range(self, start_index: int, end_index: int) -> None:
+        """Restart with these batches."""
         self._left = iter(self._batches[start_index:end_index])
 
     def get_next(self) -> dict[str, np.ndarray[Any, Any]] | None:
+        """Return the next batch; None after the last one."""
         rows = next(self._left, None)
         return None if rows is None else {name: array[rows] for name, array in self._arrays.items()}
 

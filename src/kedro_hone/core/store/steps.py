@@ -51,13 +51,14 @@ def step_key(
     training: str | None = None,
     takes: dict[str, Json] | None = None,
     conversion: float | None = None,
+    drop: float | None = None,
 ) -> tuple[str, dict[str, Json]]:
     """Return the key of a step's outcome, a hexadecimal number, and the values that it was computed from. Pure.
 
     The key contains the digests of the worker, and of the calibration data, training data and program if the adaptor
     gets them, and the key of the environment. From ``takes`` it contains the versions of ONNX in which the model is
     written first, and from the host the fingerprint if the adaptor's result depends on the machine. ``conversion`` is
-    the share of rows in which a converted model may differ.
+    the share of rows in which a converted model may differ, and ``drop`` the allowed drop of the program's metric.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,
@@ -80,6 +81,8 @@ def step_key(
         inputs["takes"] = takes
     if conversion is not None:
         inputs["conversion"] = conversion
+    if drop is not None:
+        inputs["drop"] = drop
     return digest_json(inputs).removeprefix("sha256:"), inputs
 
 

@@ -15,11 +15,12 @@ TRAINING: Final = "training"
 """What the worker of such an adaptor notes of its training."""
 INHERITED: Final = (
     *("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache"),
-    TRAINED,
+    *(TRAINED, "tuned"),
 )
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the notes on
 a model of Transformers, on an estimator or on a Keras model, the number of threads, and the notes on a cache. Also
-earlier adaptors' options that depend on the machine unless the recipe sets them, and the notes of trainings."""
+earlier adaptors' options that depend on the machine unless the recipe sets them, and the notes of trainings and of
+a tuning."""
 
 
 def inherit_metadata(

@@ -195,7 +195,7 @@ class _Step:
             training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
             takes=find_written(self.adaptor, self.context.recipe),
-            conversion=self._find_conversion_limit(),
+            **self._find_limits(),
         )
 
     def _run(self, within: Environment, folder: Path, decided: Decided, key: str, limits: Limits) -> Outcome:
@@ -240,15 +240,18 @@ class _Step:
             training=self._find_training(),
             program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
             takes=find_written(self.adaptor, self.context.recipe),
-            conversion=self._find_conversion_limit(),
+            **self._find_limits(),
             shapes=recipe.all_shapes,
             seed=recipe.seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
         )
 
-    def _find_conversion_limit(self) -> float | None:
-        return self.context.recipe.gates.conversion if Need.CONVERSION_LIMIT in self.adaptor.needs else None
+    def _find_limits(self) -> dict[str, float | None]:
+        """Return the recipe's limits that the adaptor needs; None for the others."""
+        gates, needs = self.context.recipe.gates, self.adaptor.needs
+        limits = {"conversion": Need.CONVERSION_LIMIT, "drop": Need.DROP_LIMIT}
+        return {name: getattr(gates, name) if need in needs else None for name, need in limits.items()}
 
     def _find_training(self) -> str | None:
         splits = self.context.samples.splits

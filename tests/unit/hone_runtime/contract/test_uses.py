@@ -11,7 +11,7 @@ import pytest
 from hone_runtime.contract.catalogue import find_installed, list_builtin
 
 ROOT = Path(__file__).parents[4]
-ROOMS = {"worker", "conversion", "sessions", "interfaces", "onnx"}
+ROOMS = {"worker", "conversion", "tuning", "sessions", "interfaces", "onnx"}
 """Of ``hone_runtime``, what runs in workers."""
 DYNAMIC = {"composite"}
 """Those that import the workers of their parts by name, at run time."""

@@ -31,10 +31,14 @@ def test_an_adaptor_that_trains_nothing_gets_no_file(checkout):
 
 
 def test_what_a_worker_left_the_next_one_of_the_same_step_finds(checkout, store):
-    with pytest.raises(KeyboardInterrupt), checkout() as path:
-        assert not path.exists()
-        path.write_bytes(b"epoch 1")
-        raise KeyboardInterrupt
+    def interrupt() -> None:
+        with checkout() as path:
+            assert not path.exists()
+            path.write_bytes(b"epoch 1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
     with checkout("second") as path:
         assert path.read_bytes() == b"epoch 1"
     with checkout("third", key="b") as path:

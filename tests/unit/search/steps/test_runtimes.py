@@ -68,13 +68,14 @@ def test_every_file_that_runs_in_any_worker_rebuilds(adaptor, tmp_path, monkeypa
     assert len(set(keys)) == len(keys)
 
 
-def test_the_checks_of_conversions_rebuild_only_what_imports_them(adaptor, tmp_path, monkeypatch):
+@pytest.mark.parametrize("room", ["conversion/agreement.py", "tuning/search.py"])
+def test_what_some_workers_import_rebuilds_only_these(adaptor, tmp_path, monkeypatch, room):
     runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
     monkeypatch.setattr(run, "_RUNTIME", runtime)
     before = make_key(adaptor)
-    touch(runtime / "conversion" / "agreement.py")
+    touch(runtime / room)
     code = "".join(path.read_text() for path in adaptor.toolchain.worker.parent.rglob("*.py"))
-    assert (make_key(adaptor) != before) == ("from hone_runtime.conversion" in code)
+    assert (make_key(adaptor) != before) == (f"from hone_runtime.{room.partition('/')[0]}" in code)
 
 
 @pytest.mark.parametrize("line", ["from hone_runtime import conversion", "import hone_runtime.conversion.agreement"])

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
+from hone_runtime.contract.adaptor import Need
+from hone_runtime.contract.hardware import read_host
 from hone_runtime.values.artifact import StepFacts
 from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.store.runs import RunFolder
@@ -111,3 +113,22 @@ def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(context, monk
     monkeypatch.setattr(RunFolder, "read_seconds", lambda _: 99.0)
     outcome = transform(toy.COMPILE, toy.COMPILE.options(), context.source, late, reference=None)
     assert outcome.failure is FailureClass.CRASH
+
+
+@pytest.mark.parametrize(
+    ("need", "limits"), [(Need.DROP_LIMIT, (None, 0.05)), (Need.CONVERSION_LIMIT, (0.1, None)), (None, (None, None))]
+)
+def test_the_limits_of_gates_are_in_the_job_and_the_key_of_adaptors_that_need_them(context, tmp_path, need, limits):
+    adaptor = replace(toy.COMPILE, needs=frozenset({need} - {None}))
+
+    def make(**gates):
+        gates = context.recipe.gates.model_copy(update=gates)
+        own = replace(context, recipe=context.recipe.model_copy(update={"gates": gates}))
+        step = _Step(adaptor, context.source, own, None, read_host(), None)
+        job = step._make_job(tmp_path, adaptor.options())
+        return (job.conversion, job.drop), step._make_key("environment", adaptor.options())[0]
+
+    found, key = make(conversion=0.1, drop=0.05)
+    assert found == limits
+    changed = make(conversion=0.2, drop=0.06)[1] != key
+    assert changed == (need is not None)

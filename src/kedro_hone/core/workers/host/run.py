@@ -37,9 +37,9 @@ WORKER_MAIN = _RUNTIME / "worker" / "main.py"
 """The arguments of a worker: this file and the folder of its ``job.json``."""
 IN_WORKERS = ("worker", "sessions", "interfaces", "onnx")
 """The packages of ``hone_runtime`` with code that runs in any worker."""
-_OF_SOME: Final = "conversion"
-"""The package that only workers which convert import: no other worker's key depends on it."""
-_IMPORTS_IT: Final = re.compile(rb"hone_runtime(\." + _OF_SOME.encode() + rb"\b|\s+(import|as)\b)")
+_OF_SOME: Final = ("conversion", "tuning")
+"""The packages that only workers which convert or tune import: no other worker's key depends on them."""
+_IMPORTS: Final = {room: re.compile(rb"hone_runtime(\.%b\b|\s+(import|as)\b)" % room.encode()) for room in _OF_SOME}
 
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
@@ -71,8 +71,8 @@ _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two checks; a 
 def digest_worker(worker: Path) -> str:
     """Return the digest of the code in a worker file's process: its folder, and our packages that it imports."""
     files = (path for path in worker.parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    converts = any(_IMPORTS_IT.search(path.read_bytes()) for path in files)
-    rooms = (*IN_WORKERS, _OF_SOME) if converts else IN_WORKERS
+    texts = [path.read_bytes() for path in files]
+    rooms = (*IN_WORKERS, *(room for room, line in _IMPORTS.items() if any(map(line.search, texts))))
     return digest_json([digest_code(worker.parent), *(digest_code(_RUNTIME / room) for room in rooms)])
 
 

@@ -126,7 +126,7 @@ class ProbeRows(Value):
     outputs: str = Field(description="Name of the `.npz` with the source's outputs for them.")
     extreme: bool = Field(description="Whether only a route that only converts must agree on them.")
     lenient: bool = Field(default=False, description="Whether a difference is listed and drops no candidate.")
-    made: bool = Field(
+    unlike_data: bool = Field(
         default=False, description="Whether no row of the data is like them: a trained candidate may differ there."
     )
     sizes: dict[str, int] = Field({}, description="The dimensions that have another size than in the data.")

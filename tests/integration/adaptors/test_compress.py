@@ -147,6 +147,20 @@ def test_a_student_of_a_person_learns_the_source(open_bench, tmp_path):
     assert "(7,) for a row" in refused.reason
 
 
+def test_a_student_that_ignores_its_input_is_dropped(open_bench, tmp_path):
+    file = tmp_path / "students.py"
+    file.write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Ignoring(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.linear = nn.Linear(64, 10)\n\n    def forward(self, image):\n"
+        "        return self.linear(torch.zeros_like(image.flatten(1)))\n"
+    )
+    bench = open_bench(trust=["module"])
+    student = compress(bench, "compress.distil", student=f"{file}:Ignoring", epochs=2)
+    validation = judge(bench, student, "pytorch.onnx", "onnxruntime.session")
+    assert validation.status is Status.DROPPED
+    assert "accuracy" in validation.reason
+
+
 def test_a_student_is_code_and_needs_trust(open_bench, tmp_path):
     (tmp_path / "students.py").write_text("raise SystemExit\n")
     bench = open_bench()

@@ -50,7 +50,7 @@ class Probe:
         feeds: All inputs by name, rows first.
         extreme: Whether only routes that only convert must agree on them.
         lenient: Whether a difference is only listed and drops no candidate: such rows do not occur in use.
-        made: Whether no row of the data is like them, such as zeros in place of all numbers.
+        unlike_data: Whether no row of the data is like them, such as zeros in place of all numbers.
         sizes: The dimensions with another size than in the data.
         group: Probes of one group become harder; if the source does not take one, later ones are left out.
     """
@@ -59,7 +59,7 @@ class Probe:
     feeds: Arrays
     extreme: bool = False
     lenient: bool = False
-    made: bool = False
+    unlike_data: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
 
@@ -158,7 +158,7 @@ def _draw(random: np.random.Generator, first: int, last: int, shape: tuple[int, 
 def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
     if not base:
         return
-    yield make("zeros", {name: np.zeros_like(array) for name, array in base.items()}, made=True)
+    yield make("zeros", {name: np.zeros_like(array) for name, array in base.items()}, unlike_data=True)
     tiny = {name: np.full_like(array, np.finfo(array.dtype).smallest_subnormal * 64) for name, array in base.items()}
     yield make("denormal numbers", tiny, extreme=True)
     for what, value in (("NaN", np.nan), ("infinity", np.inf), ("-infinity", -np.inf)):

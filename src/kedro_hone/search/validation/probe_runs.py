@@ -82,7 +82,7 @@ class SourceProbing:
             outputs=outputs,
             extreme=probe.extreme,
             lenient=probe.lenient or accident,
-            made=probe.made,
+            unlike_data=probe.unlike_data,
             sizes=dict(probe.sizes),
         )
 

@@ -1,10 +1,10 @@
-"""Write two small networks whose layers have outliers that change no output, with their data.
+"""Write three small networks whose layers have outliers that change no output, with their data.
 
-Run as a script: ``outlier_models.py FOLDER``. In ``FOLDER/transformer`` and ``FOLDER/cnn`` are ``model.onnx`` and the
-files ``calibration.npz``, ``search.npz`` and ``gate.npz`` of inputs, with ``label`` in the last two. Three channels of
-some layers are multiplied by 300, and divided again in the layer after it, so that one scale for all channels of an
-activation leaves nothing of the others. The transformer has random weights, and its own answers are the labels, of rows
-on which it is not undecided. The other one is trained on scikit-learn's digits.
+Run as a script: ``outlier_models.py FOLDER``. In ``FOLDER/transformer``, ``FOLDER/cnn`` and ``FOLDER/residual`` are
+``model.onnx`` and the files ``calibration.npz``, ``search.npz`` and ``gate.npz`` of inputs, with ``label`` in the last
+two. Three channels of some layers are multiplied by 300, and divided again in the layer after it, so that one scale for
+all channels of an activation leaves nothing of the others. The ``cnn`` is trained on scikit-learn's digits. The others
+have random weights, and their own answers are the labels, of rows on which they are not undecided.
 """
 
 from __future__ import annotations
@@ -74,6 +74,37 @@ class Cnn(nn.Module):
         return self.head(self.body(image).mean((2, 3)))
 
 
+class ResidualBlock(nn.Module):
+    """Two convolutions, and the input added to their result."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        stride = 1 if before == after else 2
+        self.first, self.first_norm = nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)
+        self.second, self.second_norm = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after)
+        self.passed = nn.Identity()
+        if stride > 1:
+            self.passed = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        inner = torch.relu(self.first_norm(self.first(hidden)))
+        return torch.relu(self.second_norm(self.second(inner)) + self.passed(hidden))
+
+
+class Residual(nn.Module):
+    """Images of noise to logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [32, 32, 32, 64, 64, 128, 128]
+        self.stem = nn.Sequential(nn.Conv2d(3, 32, 3, 1, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
+        self.blocks = nn.Sequential(*(ResidualBlock(*pair) for pair in itertools.pairwise(widths)))
+        self.head = nn.Linear(128, 10)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(self.stem(image)).mean((2, 3)))
+
+
 def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     steps = EPOCHS * -(-len(x) // 64)
@@ -97,14 +128,13 @@ def add_outliers(first: nn.Module, after: nn.Module) -> None:
 
 
 @torch.no_grad()
-def make_words(model: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Balance a model's answers; return the sentences with the clearest ones, and these."""
-    ids = torch.randint(1, WORDS, (3000, LENGTH))
-    model.head.bias -= model(ids).mean(0)
-    logits = model(ids)
+def label(model: nn.Module, x: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Balance a model's answers; return the rows with the clearest ones, and these."""
+    model.head.bias -= model(x).mean(0)
+    logits = model(x)
     first, second = logits.topk(2).values.T
-    clear = (first - second).argsort(descending=True)[:1200].sort().values
-    return ids[clear], logits[clear].argmax(1)
+    clear = (first - second).argsort(descending=True)[:count].sort().values
+    return x[clear], logits[clear].argmax(1)
 
 
 def make_digits() -> tuple[torch.Tensor, torch.Tensor]:
@@ -132,7 +162,7 @@ def write_transformer(folder: Path) -> None:
     for block in model.blocks:  # as in trained networks, blocks add more than they pass on
         for layer in (block.query, block.key, block.out, block.narrow):
             layer.weight *= 5
-    words, kinds = make_words(model)
+    words, kinds = label(model, torch.randint(1, WORDS, (3000, LENGTH)), 1200)
     plain = model(words[:256])
     for place in GUILTY_LAYERS:
         add_outliers(model.blocks[place].value, model.blocks[place].out)
@@ -151,8 +181,22 @@ def write_cnn(folder: Path) -> None:
     save(folder, model, "image", images[600:], labels[600:])
 
 
+@torch.no_grad()
+def write_residual(folder: Path) -> None:
+    model, noise = Residual(), torch.randn(900, 3, 8, 8)
+    images = nn.functional.interpolate(noise, scale_factor=4, mode="bilinear") + 0.3 * torch.randn(900, 3, 32, 32)
+    model(images)  # the norms' means and variances
+    images, labels = label(model.eval(), images, 650)
+    plain = model(images)
+    for place in (1, 4):
+        add_outliers(model.blocks[place].first_norm, model.blocks[place].second)
+    assert torch.allclose(model(images), plain, atol=1e-4)
+    save(folder, model, "image", images, labels)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(0)
     write_transformer(Path(sys.argv[1], "transformer"))
     write_cnn(Path(sys.argv[1], "cnn"))
+    write_residual(Path(sys.argv[1], "residual"))

@@ -79,17 +79,20 @@ class Quantizer:
             "fast_bias_correction": options["fast_bias_correction"],
         }
 
-    def quantize(self, excluded: Iterable[str] = (), *, removable: bool = False) -> Any:
-        """Return the quantized model, without these operators and those that the options exclude.
+    def quantize(self, excluded: Iterable[str] = (), *, corrects_bias: bool = True, compressed: bool = True) -> Any:
+        """Return the quantized model.
 
-        If it is ``removable``, the model without its quantizers computes as before: no bias is corrected, and weights
-        are stored in their own precision.
+        Args:
+            excluded: Operators to leave unchanged, besides those that the options exclude.
+            corrects_bias: Whether biases are corrected for the mean error of their layers.
+            compressed: Whether weights are stored in eight bits. Otherwise the model without its quantizers computes as
+                before, unless biases were corrected.
         """
         import nncf
 
         advanced = self._make_advanced()
-        if removable:
-            advanced.disable_bias_correction, advanced.backend_params = True, {"compress_weights": False}
+        advanced.disable_bias_correction = not corrects_bias
+        advanced.backend_params = {} if compressed else {"compress_weights": False}
         given = {**self._arguments, "ignored_scope": self._ignore(excluded)}
         return nncf.quantize(self.model, nncf.Dataset(self._batches), advanced_parameters=advanced, **given)
 

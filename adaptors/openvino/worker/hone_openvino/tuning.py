@@ -10,6 +10,7 @@ from typing import Any
 import openvino as ov
 
 from hone_runtime.tuning import rows
+from hone_runtime.tuning.divergence import measure_divergence
 from hone_runtime.tuning.engine import Engine
 from hone_runtime.tuning.judge import Judge
 from hone_runtime.tuning.search import read_settings
@@ -36,11 +37,16 @@ def tune_model(job: Json, quantizer: Quantizer, output: Path) -> Json:
     tuned = tune(engine, settings, strategy=strategy, plain=plain, metric=engine.judge.metric)
     if tuned.excluded is None:
         return tuned.notes
-    return finish(engine.build(tuned.excluded), output, **tuned.notes["metadata"])
+    noted = {**tuned.notes["metadata"]["tuned"], "corrects_bias": engine.corrects_bias}
+    return finish(engine.build(tuned.excluded), output, tuned=noted)
 
 
 class _Graph(Engine[Any]):
-    """A model in OpenVINO: candidates are models in memory."""
+    """A model in OpenVINO: candidates are models in memory.
+
+    Attributes:
+        corrects_bias: Whether biases are corrected in candidates with excluded operators.
+    """
 
     def __init__(self, job: Json, quantizer: Quantizer) -> None:
         self._job, self._quantizer, self.judge = job, quantizer, Judge(job["program"])
@@ -52,13 +58,14 @@ class _Graph(Engine[Any]):
         readers = find_readers(self._last[1])
         self.operators = [name for name in _list_names(self._last[1]) if name in readers & own]
         self._removable: Any = None
+        self.corrects_bias = True
 
     def open_source(self) -> Any:
         return self._quantizer.model
 
     def build(self, excluded: frozenset[str]) -> Any:
         if self._last[0] != excluded:
-            self._last = (excluded, self._quantizer.quantize(sorted(excluded)))
+            self._last = (excluded, self._quantizer.quantize(sorted(excluded), corrects_bias=self.corrects_bias))
         return self._last[1]
 
     def isolate(self, operator: str) -> Any:
@@ -68,7 +75,8 @@ class _Graph(Engine[Any]):
         together.
         """
         if self._removable is None:
-            self._removable = self._quantizer.quantize(removable=True)
+            self._removable = self._quantizer.quantize(corrects_bias=False, compressed=False)
+            self.corrects_bias = self._compare_corrections()
         model = self._removable.clone()
         for node in model.get_ordered_ops():
             if node.get_type_name() == "FakeQuantize":
@@ -76,6 +84,18 @@ class _Graph(Engine[Any]):
                     if operator not in list_reached(port.get_node()):
                         port.replace_source_output(node.input_value(0))
         return model
+
+    def _compare_corrections(self) -> bool:
+        """Return whether the correction of biases lowers the divergence of the model with all operators quantized.
+
+        With outliers it may move biases by more than the error that it corrects, also beside excluded operators.
+        """
+        wanted = {name: array.copy() for name, array in self.run(self._quantizer.model).items()}
+        corrected, plain = (
+            measure_divergence(wanted, self.run(model)) for model in (self.build(frozenset()), self._removable)
+        )
+        print(f"divergence {corrected:.2g} with corrected biases, {plain:.2g} without", flush=True)  # noqa: T201 (the log)
+        return corrected <= plain
 
     def run(self, candidate: Any) -> rows.Arrays:
         return rows.run_rows(self._open(candidate).run, self._rows, self._size)

@@ -134,7 +134,9 @@ def with_folders(team):
 KINDS = {"fresh": lambda _: (), "hooks": with_hooks, "folders": with_folders}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["fresh", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("hooks", "folders"))]
+)
 def test_in_a_project_of_others_their_own_pipelines_still_run(team, kind):
     said = KINDS[kind](team)
     team.check_own(said)

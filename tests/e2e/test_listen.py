@@ -129,6 +129,7 @@ def test_a_person_sees_a_model_come_and_go(project, tmp_path):
     }
 
 
+@pytest.mark.nightly
 def test_a_model_that_comes_while_the_registry_cannot_be_asked_is_not_taken_for_an_old_one(project, tmp_path):
     write_rules(project, RULE, **{**FOLDER, "sweep": {"every": 3600, "registries": ["late"]}})
     service = start_listener(project)

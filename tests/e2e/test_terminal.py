@@ -209,6 +209,7 @@ def test_commands_that_need_no_recipe_work_without_one(bare):
     assert "hone explain replay-unknown" in call(bare, "hone", "replay", "1").stdout
 
 
+@pytest.mark.nightly
 def test_without_a_recipe_in_a_project_of_ones_own_it_says_so(project):
     (project.root / "conf" / "base" / "parameters.yml").write_text("seed: 1\n")
     for command in (("hone", "routes"), ("run",)):
@@ -226,6 +227,7 @@ def check_quiet(output: str) -> None:
     assert "pulled" in output  # our own lines are there
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("logging", ["none", "the template's"])
 def test_in_a_project_of_ones_own_kedro_does_not_flood_the_console(project, logging):
     project.write()
@@ -238,6 +240,7 @@ def test_in_a_project_of_ones_own_kedro_does_not_flood_the_console(project, logg
     assert "pulled" in done.stdout
 
 
+@pytest.mark.nightly
 def test_a_logging_configuration_of_ones_own_is_left_alone(project):
     project.write()
     text = (TEMPLATE / "logging.yml").read_text().replace("{{ cookiecutter.python_package }}", "shop")

@@ -44,6 +44,7 @@ def read_rounds(samples, key):
     return np.reshape(samples[f"{key}/walls"] / samples[f"{key}/calls"], (3, 3))
 
 
+@pytest.mark.nightly
 def test_one_client_is_as_without_any(finished, tmp_path):
     project = copy_project(finished, tmp_path)
     project.set(shapes={"eight": {"batch": 8, "clients": 1}}, publish={"enabled": False})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 
+@pytest.mark.nightly
 def test_each_value_of_an_option_is_a_candidate_whose_name_shows_it(project):
     project.set(adaptors={"shop.fast": {"options": {"slow": [0.02, 0.5]}}, "shop.slow": {"enabled": False}})
     project.run("--pipelines", "assess", code={0, 11})  # whatever a busy machine lets be decided

@@ -78,12 +78,16 @@ def compress(bench: Bench, name: str, **options: object) -> Artifact:
     ("kind", "adaptor", "options", "share"),
     [
         ("digits", "compress.prune-channels", {"ratio": 0.5}, 0.3),
-        ("digits", "compress.low-rank", {"rank": 0.25}, 0.5),
-        ("attention", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35),
+        pytest.param("digits", "compress.low-rank", {"rank": 0.25}, 0.5, marks=pytest.mark.nightly),
+        pytest.param(
+            "attention", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35, marks=pytest.mark.nightly
+        ),
         ("attention", "compress.drop-layers", {"share": 0.5}, 0.7),
-        ("attention", "compress.low-rank", {"rank": 0.25, "epochs": 30}, 0.65),
-        ("residual", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35),
-        ("residual", "compress.drop-layers", {"share": 0.5}, 0.6),
+        pytest.param("attention", "compress.low-rank", {"rank": 0.25, "epochs": 30}, 0.65, marks=pytest.mark.nightly),
+        pytest.param(
+            "residual", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35, marks=pytest.mark.nightly
+        ),
+        pytest.param("residual", "compress.drop-layers", {"share": 0.5}, 0.6, marks=pytest.mark.nightly),
     ],
 )
 def test_a_smaller_network_holds_the_metric(open_bench, kind, adaptor, options, share):
@@ -105,6 +109,7 @@ def test_a_pruned_network_is_quantized_in_turn(open_bench):
     assert validation.quality.candidate > validation.quality.source - 0.03
 
 
+@pytest.mark.nightly
 def test_activations_that_int8_cannot_fuse_are_replaced(open_bench):
     bench = open_bench("residual")
     replaced = compress(bench, "compress.replace-layers", by="relu")
@@ -113,7 +118,10 @@ def test_activations_that_int8_cannot_fuse_are_replaced(open_bench):
     assert validation.quality.candidate > validation.quality.source - 0.03
 
 
-@pytest.mark.parametrize(("pattern", "sparsity"), [("unstructured", 0.8), ("block4", 0.8), ("2:4", 0.5)])
+@pytest.mark.parametrize(
+    ("pattern", "sparsity"),
+    [pytest.param("unstructured", 0.8, marks=pytest.mark.nightly), ("block4", 0.8), ("2:4", 0.5)],
+)
 def test_weights_are_zero_in_the_pattern(open_bench, pattern, sparsity):
     import torch
 
@@ -221,6 +229,7 @@ def test_rows_with_one_answer_teach_nothing(open_bench):
     assert "the same for all" in refused.reason
 
 
+@pytest.mark.nightly
 def test_a_source_in_onnx_teaches_a_student(digits_models, tmp_path):
     (tmp_path / "bench").mkdir()
     file = tmp_path / "students.py"

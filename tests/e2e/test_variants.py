@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 @pytest.mark.nightly
 def test_each_value_of_an_option_is_a_candidate_whose_name_shows_it(project):

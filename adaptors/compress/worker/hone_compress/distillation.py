@@ -167,7 +167,7 @@ class _Training:
         """Measure the student, record the epoch, and copy its weights if it is the best so far."""
         data, done = self._data, self._done
         error, score = data.measure_error(self._student), data.measure_score(self._student)
-        scored = "" if score is None else f", {data.metric} {score:.4f}"
+        scored = "" if score is None else f", {data.judge.metric} {score:.4f}"
         print(f"epoch {done.epochs} of {done.count}: error {error:.6f}{scored} on the search split", flush=True)  # noqa: T201 - the step's log
         done.log.append({"epoch": done.epochs, "error": error, **({} if score is None else {"score": score})})
         masked = self._after_step is not None

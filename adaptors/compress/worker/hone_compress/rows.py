@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 from hone_runtime.sessions import shapes
-from hone_runtime.worker.imports import load_program
+from hone_runtime.tuning.judge import Judge
 from hone_runtime.worker.refusal import UnsuitedError
 
 from .layers import call_module
@@ -33,7 +32,7 @@ class Data:
         expected: The source's outputs for them.
         trained: The positions of the outputs with floating-point numbers.
         fixed: The fixed batch size of the model; None if it is free.
-        program: The job's program, for the metric.
+        judge: The program's metric on the search split.
         outputs: The names of all outputs.
     """
 
@@ -43,7 +42,7 @@ class Data:
     expected: Tensors
     trained: tuple[int, ...]
     fixed: int | None
-    program: Json
+    judge: Judge
     outputs: tuple[str, ...]
     scale: Tensors = field(init=False)
 
@@ -115,30 +114,13 @@ class Data:
                 parts.append(call_module(module, [one[numbers] for one in tensors]))
         return tuple(torch.cat(each)[:count] for each in zip(*parts, strict=True))
 
-    @property
-    def metric(self) -> str:
-        """The name of the program's metric."""
-        return str(getattr(self._open(), "METRIC", "metric"))
-
     def measure_score(self, module: nn.Module) -> float | None:
-        """Return the program's metric of a module on the search split; None if it needs targets that are absent."""
-        program = self._open()
-        shared = importlib.import_module("hone_programs.shared.targets")
-        with np.load(self.program["targets"], allow_pickle=False) as prepared:
-            targets = dict(prepared)
-        source = dict(zip(self.outputs, (one.numpy() for one in self.expected), strict=True))
-        if not getattr(program, "NEEDS_TARGETS", True):
-            targets = shared.merge_targets(program, targets, source)
-        options = {**getattr(program, "OPTIONS", {}), **self.program["options"]}
-        found = self.run(module, self.search)
-        outputs = dict(zip(self.outputs, (one.numpy() for one in found), strict=True))
+        """Return the program's metric of a module on the search split, higher is better; None if it has no value."""
+        outputs = dict(zip(self.outputs, (one.numpy() for one in self.run(module, self.search)), strict=True))
         try:
-            return float(program.metric(program.decode(outputs, options), targets, options))
+            return self.judge.measure(outputs)
         except Exception:  # noqa: BLE001 - a program's metric may raise anything; the gates judge it later
             return None
-
-    def _open(self) -> Any:
-        return load_program(self.program["path"], self.program["library"])
 
     def _size(self, batch: int) -> int:
         return self.fixed or min(batch, len(self.training[0]))
@@ -176,7 +158,7 @@ def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Dat
         expected=expected,
         trained=trained,
         fixed=shapes.find_fixed_batch(spec["shape"] for spec in inputs),
-        program=program,
+        judge=Judge(program),
         outputs=names,
     )
     data.check()

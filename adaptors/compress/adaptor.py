@@ -14,6 +14,10 @@ from hone_runtime.contract.toolchain import Limits, Toolchain, Verification
 from hone_runtime.values.artifact import Artifact, Precision, Stage
 from hone_runtime.values.base import Json
 from hone_runtime.values.outcome import Refused
+from hone_runtime.values.regular import read_regular
+
+_MOST_CODE = 1 << 20
+"""The largest file of a student, in bytes."""
 
 TOOLCHAIN = Toolchain(
     name="compress",
@@ -35,7 +39,7 @@ class TrainingOptions(Options):
 
     epochs: int = Field(default=30, ge=1, le=10_000)
     """The largest number of epochs over the training rows."""
-    seconds: float = Field(default=300.0, gt=0, le=3000)
+    seconds: float = Field(default=300.0, gt=0, le=2100)
     """The time limit of training: the number of epochs is reduced to those that fit."""
     patience: int = Field(default=10, ge=1)
     """Early stopping: the number of epochs without a smaller error on the search split."""
@@ -109,10 +113,13 @@ class DistilOptions(TrainingOptions):
         """Return the options with the code of the student, so that another code is another step.
 
         Raises:
-            OSError: The file cannot be read.
+            OSError: The file cannot be read, or is a link.
+            ValueError: It is not a regular file of Python, or too large.
         """
         file = self.student.rpartition(":")[0]
-        return self.model_copy(update={"code": Path(file).read_text(encoding="utf-8")}) if file else self
+        if not file:
+            return self
+        return self.model_copy(update={"code": read_regular(Path(file), limit=_MOST_CODE).decode()})
 
 
 class QatOptions(TrainingOptions, Int8Options):
@@ -122,6 +129,13 @@ class QatOptions(TrainingOptions, Int8Options):
     """The largest number of epochs over the training rows."""
     learning_rate: float | None = Field(default=3e-4, gt=0, le=1)
     """The largest learning rate of AdamW. None: 0.003, or 0.0008 for networks with attention."""
+
+
+def _find_zeros(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001
+    """Return a refusal of a network with masked weights, whose zeros another training would fill."""
+    if "compress.sparsify" not in artifact.metadata.get("trained", {}):
+        return None
+    return Refused(by="compress", slug="option", reason="another training would fill the zeros of compress.sparsify")
 
 
 def _find_student(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001
@@ -150,8 +164,10 @@ _adaptor = partial(
     supports={
         Capability.DYNAMIC_BATCH: Support.FULL,
         Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
-        Capability.DETERMINISTIC: Support.FULL,
+        Capability.DETERMINISTIC: Support.UNSUPPORTED,  # a time limit reduces the number of epochs
     },
+    machine_specific=True,
+    can_take=_find_zeros,
 )
 
 ADAPTORS = (

@@ -18,6 +18,7 @@ class Judge:
 
     Attributes:
         metric: The metric's name.
+        sign: 1 if a higher metric is better, otherwise -1.
         outputs: The names of the outputs that the program reads.
     """
 
@@ -29,7 +30,7 @@ class Judge:
         """
         self._program = load_program(row["path"], row["library"])
         self._options = {**getattr(self._program, "OPTIONS", {}), **row["options"]}
-        self._sign = 1.0 if getattr(self._program, "HIGHER_IS_BETTER", True) else -1.0
+        self.sign = 1.0 if getattr(self._program, "HIGHER_IS_BETTER", True) else -1.0
         self._shared = importlib.import_module("hone_programs.shared.targets")
         self._source = row.get("source")
         self.metric, self.outputs = str(getattr(self._program, "METRIC", "metric")), [*row["outputs"]]
@@ -40,13 +41,13 @@ class Judge:
 
     def measure(self, outputs: Mapping[str, Array]) -> float:
         """Return the metric over all rows of the split; higher is better."""
-        return self._sign * float(self._program.metric(*self._decode(outputs, None)))
+        return self.sign * float(self._program.metric(*self._decode(outputs, None)))
 
     def score(self, outputs: Mapping[str, Array], rows: Sequence[int]) -> tuple[float, list[float] | None]:
         """Return the metric over some rows, and the program's score of each row; None if it has none."""
         judged = self._decode(outputs, rows)
         scores = self._program.score(*judged)
-        value = self._sign * float(self._program.metric(*judged))
+        value = self.sign * float(self._program.metric(*judged))
         return value, None if scores is None else [float(score) for score in scores]
 
     def measure_source(self) -> float | None:

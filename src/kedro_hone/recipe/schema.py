@@ -153,7 +153,9 @@ class Recipe(ShapeValues, Section):
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
     routes: tuple[tuple[str, ...], ...] = Field(
-        (), description="Chains of more than one compressor, as lists of adaptors that start at a backend."
+        (),
+        description="Chains of compressors besides those that follow each other by themselves, as lists of adaptors "
+        "that start at a backend.",
     )
     gates: SerializeAsAny[Annotated[GatesSection, BeforeValidator(read_section)]] = Field(
         default_factory=lambda: read_section({})

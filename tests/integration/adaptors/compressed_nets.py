@@ -1,6 +1,7 @@
 """Train networks that a compressor meets in the field, on scikit-learn's digits; run as a script by a fixture.
 
-``attention``: an encoder of four patches; ``residual``: convolutions with SiLU and residual blocks; ``fixed``: a graph
+``attention``: an encoder of four patches; ``residual``: convolutions with SiLU and residual blocks; ``outliers``: two
+channels of a much larger range; ``fixed``: a graph
 that computes with its width; ``layerless``: one whose parameters are in no layer.
 """
 
@@ -70,6 +71,27 @@ class Residual(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Outliers(nn.Module):
+    """Convolutions of which two channels have a range 400 times as large as the others, which changes no output."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(1, width, 3, padding=1), nn.BatchNorm2d(width)
+        self.second, self.head = nn.Conv2d(width, width, 3, padding=1), nn.Linear(width * 4, 10)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.first(image)))
+        x = nn.functional.max_pool2d(torch.relu(self.second(x)), 4)
+        return self.head(x.flatten(1))
+
+    def spread(self) -> None:
+        """Enlarge two channels, and the weights that they meet by as much in turn."""
+        with torch.no_grad():
+            self.norm.weight[:2] *= 400
+            self.norm.bias[:2] *= 400
+            self.second.weight[:, :2] /= 400
+
+
 class Fixed(nn.Module):
     """A graph that computes with the width of a layer."""
 
@@ -92,7 +114,7 @@ class Layerless(nn.Module):
         return image.flatten(1) @ self.weight
 
 
-NETS = {"attention": Encoder, "residual": Residual, "fixed": Fixed, "layerless": Layerless}
+NETS = {"attention": Encoder, "residual": Residual, "outliers": Outliers, "fixed": Fixed, "layerless": Layerless}
 
 
 def main(out: Path) -> None:
@@ -107,6 +129,8 @@ def main(out: Path) -> None:
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
                 optimizer.step()
+        if isinstance(net, Outliers):
+            net.spread()
         (out / kind).mkdir()
         shapes = {"image": {0: torch.export.Dim("batch")}}
         program = torch.export.export(net.eval(), (x[:3],), dynamic_shapes=shapes)

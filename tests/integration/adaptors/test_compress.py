@@ -83,7 +83,6 @@ def compress(bench: Bench, name: str, **options: object) -> Artifact:
             "attention", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35, marks=pytest.mark.nightly
         ),
         ("attention", "compress.drop-layers", {"share": 0.5}, 0.7),
-        pytest.param("attention", "compress.low-rank", {"rank": 0.25, "epochs": 30}, 0.65, marks=pytest.mark.nightly),
         pytest.param(
             "residual", "compress.prune-channels", {"ratio": 0.5, "epochs": 30}, 0.35, marks=pytest.mark.nightly
         ),
@@ -152,7 +151,7 @@ def test_a_student_of_a_person_learns_the_source(open_bench, tmp_path):
     file.write_text(file.read_text().replace("nn.Linear(width * 16, 10)", "nn.Linear(width * 16, 7)"))
     refused = run(bench, bench.context.source, "compress.distil", student=f"{file}:Small", kwargs={"width": 16})
     assert isinstance(refused, Refused), refused
-    assert "(7,) for a row" in refused.reason
+    assert "float32 [3, 7], and the source's float32 ['batch', 10]" in refused.reason
 
 
 def test_a_student_that_ignores_its_input_is_dropped(open_bench, tmp_path):
@@ -169,6 +168,35 @@ def test_a_student_that_ignores_its_input_is_dropped(open_bench, tmp_path):
     assert "accuracy" in validation.reason
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("from torch import nn\n\n\nclass Other(nn.Module):\n    pass\n", "cannot be built: AttributeError"),
+        ("class Small:\n    pass\n", "is a Small, and no module"),
+        ("import neighbour\n", "cannot be built: ModuleNotFoundError"),
+    ],
+)
+def test_a_student_that_cannot_be_built_is_refused(open_bench, tmp_path, code, reason):
+    (tmp_path / "students.py").write_text(code)
+    bench = open_bench(trust=["module"])
+    refused = run(bench, bench.context.source, "compress.distil", student=f"{tmp_path / 'students.py'}:Small")
+    assert isinstance(refused, Refused), refused
+    assert reason in refused.reason
+
+
+def test_whole_heads_are_removed(open_bench):
+    import torch
+
+    bench = open_bench("attention")
+    smaller = compress(bench, "compress.prune-channels", ratio=0.5, epochs=3)
+    program = torch.export.load(bench.context.store.locate(smaller) / "model.pt2")
+    scaled = [node for node in program.graph.nodes if "scaled_dot_product_attention" in str(node.target)]
+    assert scaled
+    for node in scaled:
+        assert [one.meta["val"].shape[-1] for one in node.args[:3]] == [16, 16, 16]
+        assert [one.meta["val"].shape[1] for one in node.args[:3]] == [2, 2, 2]
+
+
 def test_a_student_is_code_and_needs_trust(open_bench, tmp_path):
     (tmp_path / "students.py").write_text("raise SystemExit\n")
     bench = open_bench()
@@ -177,21 +205,22 @@ def test_a_student_is_code_and_needs_trust(open_bench, tmp_path):
     assert "trust: [module]" in refused.reason
 
 
-def test_training_with_rounding_makes_integers(open_bench):
-    bench = open_bench()
-    quantized = compress(bench, "compress.qat", epochs=3)
-    assert quantized.metadata["quantization"] == "pt2e-x86-int8"
-    validation = judge(bench, quantized, "pytorch.onnx", "onnxruntime.session")
-    assert validation.status is Status.MEASURED, validation.reason
-    assert validation.quality.candidate > validation.quality.source - 0.03
+def test_training_with_rounding_mends_what_int8_breaks(open_bench):
+    bench = open_bench("outliers")
+    plain = build(bench, bench.context.source, "pytorch.pt2e-int8")
+    assert judge(bench, plain, "pytorch.onnx", "onnxruntime.session").status is Status.DROPPED
+    quantized = compress(bench, "compress.qat", epochs=20)
+    assert any("quantized_decomposed" in name for name in quantized.metadata["operators"])
+    before, after = (judge(bench, one, "pytorch.onnx", "onnxruntime.session") for one in (plain, quantized))
+    assert after.quality.candidate > before.quality.candidate + 0.05
 
 
 def test_nothing_trains_twice(open_bench):
     bench = open_bench()
-    options = {"ratio": 0.5, "epochs": 30, "patience": 30, "seconds": 2}
+    options = {"ratio": 0.5, "epochs": 10_000, "patience": 10_000, "seconds": 2}
     first = compress(bench, "compress.prune-channels", **options)
     notes = first.metadata["trained"]["compress.prune-channels"]
-    assert 0 < notes["epochs"] < 30
+    assert notes["epochs"] > 0
     assert notes["unfinished"]
     assert compress(bench, "compress.prune-channels", **options).digest == first.digest
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import hone_pytorch
 
-from hone_runtime.worker.refusal import UnsuitedError
-
 describe = hone_pytorch.describe
 
 
@@ -15,7 +13,4 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write the compressed ``model.pt2`` into the job's output, and return notes."""
     from . import steps  # slow to import
 
-    try:
-        return steps.STEPS[job["adaptor"]](job)
-    except UnsuitedError as unsuited:
-        return {"refused": str(unsuited)}
+    return steps.STEPS[job["adaptor"]](job)

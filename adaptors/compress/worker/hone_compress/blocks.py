@@ -28,8 +28,11 @@ def drop_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule:
     count = round(share * len(blocks))
     if not blocks:
         raise UnsuitedError("it has no block whose input and output have the same shape")
-    if not 0 < count < len(blocks) + 1:
-        raise UnsuitedError(f"{share:.0%} of its {len(blocks)} blocks are none")
+    if not 0 < count < len(blocks):
+        what = "none" if count == 0 else "all of them"
+        raise UnsuitedError(
+            f"it has {len(blocks)} blocks with the same shape before and after, and {share:.0%} are {what}"
+        )
     some = given.data.shorten(_ROWS)
     errors = {block: some.measure_training_error(drop(module, [block])) for block in blocks}
     for block, error in errors.items():
@@ -46,7 +49,9 @@ def find_blocks(module: fx.GraphModule) -> list[Block]:
     found: list[Block] = []
     groups = _group(module, find_cuts(module))
     for before, after in itertools.pairwise(groups):
-        pairs = ((first, last) for last in reversed(after) for first in reversed(before))
+        # Where the block before ends in this group, this one begins there: else dropping both would leave a rest.
+        starts = [one for one in before if found and one.name == found[-1][1]] or before
+        pairs = ((first, last) for last in reversed(after) for first in reversed(starts))
         fitting = next(((a.name, b.name) for a, b in pairs if _shape(a) == _shape(b)), None)
         found += [fitting] if fitting else []
     return found

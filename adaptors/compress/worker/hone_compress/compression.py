@@ -46,11 +46,16 @@ def compress(
     data = rows.read_data(job, inputs, described["outputs"])
     changed = change(source, rows.Given(job["options"], data, examples))
     bounds = exports.find_bounds(program, inputs)
-    if shrinks:
+    if shrinks and not _goes_on(job):
         check_gain(job, program, export(changed, examples, described, bounds), described)
     notes = distil(changed, data, read_schedule(job, attends=attends(program)), after_step=after_step)
     trained = {"parameters": [count_parameters(source), count_parameters(changed)], **notes}
     return write_program(job, changed.eval(), examples, described, bounds=bounds, trained=trained)
+
+
+def _goes_on(job: Json) -> bool:
+    """Return whether an earlier training goes on, which was worth its time."""
+    return bool(job.get("checkpoint")) and Path(job["checkpoint"]).exists()
 
 
 def attends(program: torch.export.ExportedProgram) -> bool:

@@ -91,7 +91,7 @@ def distil(
         for each epoch), and ``unfinished`` if the time limit ended it.
 
     Raises:
-        UnsuitedError: The training diverged.
+        UnsuitedError: The training diverged, or no epoch made the error smaller.
     """
     return _Training(student, data, schedule, after_step).run()
 
@@ -116,6 +116,8 @@ class _Training:
         self, student: nn.Module, data: rows.Data, schedule: Schedule, after_step: Callable[[float], None] | None
     ) -> None:
         self._student, self._data, self._schedule, self._after_step = student, data, schedule, after_step
+        # Masks follow the share of a training that is done, which changes if it goes on.
+        self._checkpoint = schedule.checkpoint if after_step is None else None
         self._trained = [one for one in student.parameters() if one.dtype.is_floating_point]
         for one in self._trained:
             one.requires_grad = True
@@ -129,6 +131,7 @@ class _Training:
         """Train, and return the notes."""
         self._restore()
         done, limit, before = self._done, self._schedule, self._done.seconds
+        print(f"before training: error {done.first_error:.6f} on the search split", flush=True)  # noqa: T201
         while done.epochs < done.count and not self._is_stuck():
             began = time.monotonic()
             self._train_epoch()
@@ -138,8 +141,11 @@ class _Training:
                 raise UnsuitedError(f"the training diverged in epoch {done.epochs}: lower {rate}")
             done.seconds += time.monotonic() - began
             fitting = int((before + limit.seconds) * done.epochs / done.seconds)
-            done.count = min(done.count, max(done.epochs, fitting))
+            done.count = min(limit.epochs, max(done.epochs, fitting))
             self._save()
+        if done.best_epoch == 0:
+            rate = f"learning_rate, now {limit.learning_rate:g}"
+            raise UnsuitedError(f"none of {done.epochs} epochs made the error smaller: lower {rate}")
         self._student.load_state_dict(self._best)
         unfinished = done.count < limit.epochs and not self._is_stuck()
         notes = asdict(done)
@@ -149,6 +155,10 @@ class _Training:
     def _train_epoch(self) -> None:
         data, done, size = self._data, self._done, self._schedule.batch
         self._student.train()
+        if data.fixed == 1:  # the statistics of one row are none
+            for one in self._student.modules():
+                if isinstance(one, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the class of all kinds
+                    one.eval()
         steps = data.count_steps(size)
         for step, numbers in enumerate(data.shuffle(size, self._generator)):
             share = (done.epochs + step / steps) / done.count
@@ -166,7 +176,7 @@ class _Training:
     def _measure(self) -> float:
         """Measure the student, record the epoch, and copy its weights if it is the best so far."""
         data, done = self._data, self._done
-        error, score = data.measure_error(self._student), data.measure_score(self._student)
+        error, score = data.measure(self._student)
         scored = "" if score is None else f", {data.judge.metric} {score:.4f}"
         print(f"epoch {done.epochs} of {done.count}: error {error:.6f}{scored} on the search split", flush=True)  # noqa: T201 - the step's log
         done.log.append({"epoch": done.epochs, "error": error, **({} if score is None else {"score": score})})
@@ -183,7 +193,7 @@ class _Training:
 
     def _save(self) -> None:
         """Write all that the next epoch depends on; another file takes the old one's place at once."""
-        if (path := self._schedule.checkpoint) is None:
+        if (path := self._checkpoint) is None:
             return
         state = {
             "progress": asdict(self._done),
@@ -199,7 +209,7 @@ class _Training:
 
     def _restore(self) -> None:
         """Go on from the checkpoint, if there is one that fits."""
-        path = self._schedule.checkpoint
+        path = self._checkpoint
         if path is None or not path.exists():
             return
         try:
@@ -208,6 +218,7 @@ class _Training:
             self._optimizer.load_state_dict(state["optimizer"])
         except Exception as error:  # noqa: BLE001 - a file that was cut, or of another version of torch
             print(f"training starts anew, since its checkpoint cannot be read: {error}", flush=True)  # noqa: T201
+            self._student.load_state_dict(self._best)
             return
         self._generator.set_state(state["order"])
         torch.set_rng_state(state["random"])

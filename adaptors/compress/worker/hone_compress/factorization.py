@@ -26,7 +26,7 @@ def factorize(module: fx.GraphModule, given: Given) -> fx.GraphModule:
     for name, layer in list_layers(changed).items():
         full = find_full_rank(layer)
         rank = max(step, round(share * full / step) * step)
-        if (reason := find_loss(layer, rank)) is not None:
+        if (reason := find_reason(layer, rank)) is not None:
             reasons.append(f"{name}: {reason}")
             continue
         changed.set_submodule(name, factorize_layer(layer, rank))
@@ -47,7 +47,7 @@ def find_full_rank(layer: nn.Module) -> int:
     return int(min(weight.shape[0] * weight.shape[-1], weight.shape[1] * weight.shape[2]))
 
 
-def find_loss(layer: nn.Module, rank: int) -> str | None:
+def find_reason(layer: nn.Module, rank: int) -> str | None:
     """Return why a layer is not factorized; None if that saves multiplications."""
     weight = layer.weight
     if isinstance(layer, nn.Conv1d) or (isinstance(layer, nn.Conv2d) and (layer.groups != 1 or weight.shape[2] == 1)):
@@ -68,30 +68,33 @@ def find_loss(layer: nn.Module, rank: int) -> str | None:
 
 def factorize_layer(layer: nn.Module, rank: int) -> Factorized:
     """Return two layers that approximate one with a rank, in the sense of the smallest squared error of its weights."""
+    weight = layer.weight.detach()
+    wide = weight.to(torch.promote_types(weight.dtype, torch.float32))  # there is no SVD of half precision
+    kind = {"dtype": weight.dtype}
+    if isinstance(layer, nn.Linear):
+        left, right = _split(wide, rank)
+        first = nn.Linear(layer.in_features, rank, bias=False, **kind)
+        second = nn.Linear(rank, layer.out_features, bias=layer.bias is not None, **kind)
+        weights = right, left
+    else:
+        outputs, inputs, height, width = weight.shape
+        # Rows of the matrix: input and place along the height; columns: output and place along the width.
+        left, right = _split(wide.permute(1, 2, 0, 3).reshape(inputs * height, outputs * width), rank)
+        steps, pads, gaps = layer.stride, layer.padding, layer.dilation
+        first = nn.Conv2d(inputs, rank, (height, 1), (steps[0], 1), (pads[0], 0), (gaps[0], 1), bias=False, **kind)
+        second = nn.Conv2d(rank, outputs, (1, width), (1, steps[1]), (0, pads[1]), (1, gaps[1]), **kind)
+        second.bias = None if layer.bias is None else second.bias
+        weights = left.T.reshape(rank, inputs, height, 1), right.reshape(rank, outputs, 1, width).transpose(0, 1)
     with torch.no_grad():
-        if isinstance(layer, nn.Linear):
-            left, values, right = torch.linalg.svd(layer.weight, full_matrices=False)
-            root = values[:rank].sqrt()
-            first = nn.Linear(layer.in_features, rank, bias=False)
-            second = nn.Linear(rank, layer.out_features, bias=layer.bias is not None)
-            first.weight.copy_(root[:, None] * right[:rank])
-            second.weight.copy_(left[:, :rank] * root)
-        else:
-            outputs, inputs, height, width = layer.weight.shape
-            # Rows of the matrix: input and place along the height; columns: output and place along the width.
-            matrix = layer.weight.permute(1, 2, 0, 3).reshape(inputs * height, outputs * width)
-            left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-            root = values[:rank].sqrt()
-            strides, paddings, dilations = layer.stride, layer.padding, layer.dilation
-            first = nn.Conv2d(
-                *(inputs, rank, (height, 1), (strides[0], 1), (paddings[0], 0), (dilations[0], 1)), bias=False
-            )
-            second = nn.Conv2d(
-                *(rank, outputs, (1, width), (1, strides[1]), (0, paddings[1]), (1, dilations[1])),
-                bias=layer.bias is not None,
-            )
-            first.weight.copy_((left[:, :rank] * root).T.reshape(rank, inputs, height, 1))
-            second.weight.copy_((root[:, None] * right[:rank]).reshape(rank, outputs, 1, width).transpose(0, 1))
+        for one, value in zip((first, second), weights, strict=True):
+            one.weight.copy_(value)
         if layer.bias is not None:
             second.bias.copy_(layer.bias)
     return Factorized(first, second)
+
+
+def _split(matrix: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two factors of the best approximation of a matrix with a rank: (rows, rank) and (rank, columns)."""
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    root = values[:rank].sqrt()
+    return left[:, :rank] * root, root[:, None] * right[:rank]

@@ -6,6 +6,7 @@ instead: ``nn.Linear`` and its like, with modes for training and evaluation.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from hone_runtime.worker.refusal import UnsuitedError
 
 _aten = torch.ops.aten
 Arguments = list[Any]
+Make = Callable[[nn.Module, Arguments], tuple[nn.Module, Any] | None]
+"""Returns a layer for the arguments of an operator, and the value that it is called with; None if there is none."""
 _WIDE = (nn.Linear, nn.Conv1d, nn.Conv2d)
 
 _ABSENT = [None] * 9  # exported calls leave out trailing arguments with default values
@@ -25,19 +28,22 @@ _ABSENT = [None] * 9  # exported calls leave out trailing arguments with default
 def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[torch.Tensor]) -> fx.GraphModule:
     """Return a program as a trainable module in evaluation mode.
 
-    It takes the inputs as positional tensors, and returns a tuple of the outputs.
+    It takes the inputs as positional tensors, and returns a tuple of the outputs. A parameter that two operators use
+    stays one: as two layers it could be pruned twice.
 
     Args:
         program: The exported program; its parameters are shared, not copied.
         examples: One tensor for each input, to compare the results of both.
 
     Raises:
-        UnsuitedError: The results differ, or a parameter gets no gradient.
+        UnsuitedError: The results for the examples differ, or no parameter gets a gradient.
     """
     module = program.module(check_guards=False)
+    _replace_in_place(module.graph)
+    shared = _find_shared(module)
     for node in list(module.graph.nodes):
         if node.op == "call_function" and (make := _LAYERS.get(node.target)) is not None:
-            _replace(module, node, make)
+            _replace(module, node, make, shared=shared)
     module.graph.set_codegen(fx.graph.CodeGen())  # without the structure of arguments and results
     module.graph.eliminate_dead_code()
     plain = fx.GraphModule(module, module.graph)
@@ -47,14 +53,41 @@ def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[tor
     return plain
 
 
-def _replace(
-    module: nn.Module, node: fx.Node, make: Callable[[nn.Module, Arguments], tuple[nn.Module, Any] | None]
-) -> None:
-    """Replace the call of an operator by a call of a layer with the same parameters, if they are parameters."""
+def _replace_in_place(graph: fx.Graph) -> None:
+    """Replace operators that overwrite their input, such as ``relu_``, by those that return a new tensor."""
+    for node in list(graph.nodes):
+        name = str(node.target).removeprefix("aten.").partition(".")[0]
+        if (
+            node.op != "call_function"
+            or not name.endswith("_")
+            or name.startswith("_")
+            or not hasattr(_aten, name[:-1])
+        ):
+            continue
+        node.target = getattr(getattr(_aten, name[:-1]), node.target._overloadname)  # noqa: SLF001
+        overwritten, nodes = node.args[0], list(graph.nodes)
+        for user in {*nodes[nodes.index(node) + 1 :]} & {*overwritten.users}:
+            user.replace_input_with(overwritten, node)
+
+
+def _find_shared(module: nn.Module) -> frozenset[int]:
+    """Return the identities of the parameters that several operators use."""
+    uses = Counter[int]()
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            uses[id(_read(module, node))] += len(node.users)
+    return frozenset(one for one, count in uses.items() if count > 1)
+
+
+def _replace(module: nn.Module, node: fx.Node, make: Make, *, shared: frozenset[int]) -> None:
+    """Replace the call of an operator by a call of a layer with the same parameters, if they are its own."""
     arguments = [*node.args, *_ABSENT]
     for index, schema in enumerate(node.target._schema.arguments):  # noqa: SLF001 - the only list of names
         if schema.name in node.kwargs:
             arguments[index] = node.kwargs[schema.name]
+    given = [_read(module, arguments[index]) for index in _PARAMETERS[node.target] if arguments[index] is not None]
+    if not all(isinstance(one, nn.Parameter) and id(one) not in shared for one in given):
+        return
     made = make(module, arguments)
     if made is None:
         return
@@ -80,16 +113,12 @@ def _read(module: nn.Module, value: Any) -> Any:
 
 def _linear(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
     weight = _read(module, given[1])
-    if not isinstance(weight, nn.Parameter) or (given[2] is not None and _read(module, given[2]) is None):
-        return None
     layer = nn.Linear(weight.shape[1], weight.shape[0], bias=given[2] is not None, device="meta")
     return _fill(layer, weight, _read(module, given[2])), given[0]
 
 
 def _convolution(kind: type[nn.Module], module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
     weight, groups = _read(module, given[1]), given[6] or 1
-    if not isinstance(weight, nn.Parameter) or isinstance(given[4], str):
-        return None
     layer = kind(
         *(weight.shape[1] * groups, weight.shape[0], tuple(weight.shape[2:])),
         stride=given[3] or 1,
@@ -124,8 +153,6 @@ def _layer_norm(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | 
 
 def _embedding(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any] | None:
     weight = _read(module, given[0])
-    if not isinstance(weight, nn.Parameter):
-        return None
     return _fill(nn.Embedding(*weight.shape, device="meta"), weight, None), given[1]
 
 
@@ -133,7 +160,7 @@ def _dropout(module: nn.Module, given: Arguments) -> tuple[nn.Module, Any]:  # n
     return nn.Dropout(given[1]), given[0]
 
 
-_LAYERS: dict[Any, Callable[[nn.Module, Arguments], tuple[nn.Module, Any] | None]] = {
+_LAYERS: dict[Any, Make] = {
     _aten.linear.default: _linear,
     _aten.conv1d.default: lambda module, given: _convolution(nn.Conv1d, module, given),
     _aten.conv2d.default: lambda module, given: _convolution(nn.Conv2d, module, given),
@@ -142,6 +169,16 @@ _LAYERS: dict[Any, Callable[[nn.Module, Arguments], tuple[nn.Module, Any] | None
     _aten.embedding.default: _embedding,
     _aten.dropout.default: _dropout,
 }
+
+
+_PARAMETERS: dict[Any, tuple[int, ...]] = {
+    **dict.fromkeys((_aten.linear.default, _aten.conv1d.default, _aten.conv2d.default), (1, 2)),
+    _aten.batch_norm.default: (1, 2),
+    _aten.layer_norm.default: (2, 3),
+    _aten.embedding.default: (0,),
+    _aten.dropout.default: (),
+}
+"""The positions of an operator's parameters among its arguments."""
 
 
 def _fill(layer: nn.Module, weight: Any, bias: Any) -> nn.Module:

@@ -42,10 +42,12 @@ def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule:
             round_to=step,
             num_heads=heads,
             prune_num_heads=bool(heads),
+            prune_head_dims=False,
             head_pruning_ratio=ratio,
         )
         pruner.step()
-    if all(one.weight.shape == list_layers(module)[name].weight.shape for name, one in list_layers(pruned).items()):
+    before = {name: layer.weight.shape for name, layer in list_layers(module).items()}
+    if all(layer.weight.shape == before[name] for name, layer in list_layers(pruned).items()):
         raise UnsuitedError(f"no layer is wide enough to lose {ratio:.0%} of its channels in steps of {step}")
     try:
         found = _list_shapes(pruned, examples)

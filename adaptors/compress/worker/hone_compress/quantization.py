@@ -22,6 +22,8 @@ from .distillation import distil, read_schedule
 from .layers import open_trainable
 
 Json = dict[str, Any]
+_LARGEST_ERROR = 1e-4
+"""The largest error of a network without rounding, in units of the outputs' variance."""
 _pt2e = "torchao.quantization.pt2e"
 
 
@@ -72,15 +74,27 @@ class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
         return self.graph(*tensors)
 
     def train(self, mode: bool = True) -> Prepared:  # noqa: FBT001, FBT002 - the signature of torch
-        """Change the mode of the graph's operators."""
+        """Change the mode of the graph's operators; ranges are observed in training only, never on other rows."""
         self.training = mode
         (self._modes.move_exported_model_to_train if mode else self._modes.move_exported_model_to_eval)(self.graph)
+        self.graph.apply(self._modes.enable_observer if mode else self._modes.disable_observer)
         return self
 
     def calibrate(self, data: rows.Data) -> None:
-        """Let its observers see the training rows once."""
+        """Let its observers see the training rows once, after a comparison without rounding.
+
+        Raises:
+            UnsuitedError: Without rounding it computes something else than the source, as PT2E does where a
+                normalization has another epsilon than it assumes.
+        """
         self.eval()
+        self.graph.apply(self._modes.disable_fake_quant)
+        if (error := data.measure_error(self)) > _LARGEST_ERROR:
+            raise UnsuitedError(f"PT2E changes what it computes, also without rounding: error {error:.2g}")
+        self.graph.apply(self._modes.enable_fake_quant)
+        self.graph.apply(self._modes.enable_observer)
         data.run(self, data.training)
+        self.eval()
 
     def convert(self) -> fx.GraphModule:
         """Return the graph with integer weights."""

@@ -47,7 +47,7 @@ class Data:
     scale: Tensors = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", tuple(one.float().var() + 1e-6 for one in self.wanted))
+        object.__setattr__(self, "scale", tuple(one.float().var(unbiased=False) + 1e-6 for one in self.wanted))
 
     def check(self) -> None:
         """Raise an ``UnsuitedError`` if nothing can be trained on these rows."""
@@ -56,11 +56,12 @@ class Data:
             raise UnsuitedError("no output has floating-point numbers, and there is nothing to learn from")
         if count < size:
             raise UnsuitedError(f"the training split has {count} rows, and the model takes {size} at once")
-        for one in (*self.training, *self.wanted):
-            if one.dtype.is_floating_point and not torch.isfinite(one).all():
-                raise UnsuitedError(
-                    "the training split has numbers that are not finite, or the source returns such for it"
-                )
+        sides = {"training": (self.training, self.wanted), "search": (self.search, self.expected)}
+        for split, (inputs, outputs) in sides.items():
+            if any(one.dim() == 0 or len(one) != len(inputs[0]) for one in outputs):
+                raise UnsuitedError("it has an output without one row for each row of the inputs")
+            if any(one.dtype.is_floating_point and not torch.isfinite(one).all() for one in (*inputs, *outputs)):
+                raise UnsuitedError(f"the {split} split, or an output of the source for it, has NaN or infinity")
         if all(torch.allclose(one, one[:1], rtol=1e-4, atol=1e-5) for one in self.wanted) and count > 1:
             raise UnsuitedError(
                 f"the source returns the same for all {count} rows of the training split: nothing can be learned"
@@ -88,12 +89,27 @@ class Data:
     def compare(self, found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the mean squared error of all trained outputs, each in units of its variance over the split."""
         chosen = [found[index] for index in self.trained]
+        if any(a.shape != b.shape for a, b in zip(chosen, wanted, strict=True)):
+            raise UnsuitedError("it returns other shapes than the source")
         parts = zip(chosen, wanted, self.scale, strict=True)
         return torch.stack([((a.float() - b.float()) ** 2).mean() / scale for a, b, scale in parts]).mean()
 
     def measure_error(self, module: nn.Module) -> float:
         """Return the error of a module on the search split, as ``compare``."""
+        return self._find_error(self.run(module, self.search))
+
+    def measure(self, module: nn.Module) -> tuple[float, float | None]:
+        """Return the error of a module on the search split, and the program's metric; None if that has no value."""
         found = self.run(module, self.search)
+        outputs = dict(zip(self.outputs, (one.numpy() for one in found), strict=True))
+        try:
+            score: float | None = self.judge.sign * self.judge.measure(outputs)
+        except Exception as error:  # noqa: BLE001 - a program's metric may raise anything; the gates judge it later
+            print(f"{self.judge.metric} has no value: {error}", flush=True)  # noqa: T201 - the step's log
+            score = None
+        return self._find_error(found), score
+
+    def _find_error(self, found: Tensors) -> float:
         return float(self.compare(found, [self.expected[index] for index in self.trained]))
 
     def shorten(self, count: int) -> Data:
@@ -113,14 +129,6 @@ class Data:
                 numbers = torch.arange(start, start + size) % count
                 parts.append(call_module(module, [one[numbers] for one in tensors]))
         return tuple(torch.cat(each)[:count] for each in zip(*parts, strict=True))
-
-    def measure_score(self, module: nn.Module) -> float | None:
-        """Return the program's metric of a module on the search split, higher is better; None if it has no value."""
-        outputs = dict(zip(self.outputs, (one.numpy() for one in self.run(module, self.search)), strict=True))
-        try:
-            return self.judge.measure(outputs)
-        except Exception:  # noqa: BLE001 - a program's metric may raise anything; the gates judge it later
-            return None
 
     def _size(self, batch: int) -> int:
         return self.fixed or min(batch, len(self.training[0]))

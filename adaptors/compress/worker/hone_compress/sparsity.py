@@ -44,7 +44,7 @@ def sparsify(job: Json) -> Json:
         return notes
     found, wanted = masks[0].measure(), job["options"]["sparsity"]
     if found < wanted - 0.05:
-        raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}: raise seconds")
+        raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}", slug="budget")
     notes["metadata"]["training"]["sparsity"] = round(found, 4)
     return notes
 
@@ -62,7 +62,7 @@ class Masks:
 
     def apply(self, share: float) -> None:
         """Set masked weights to zero; ``share`` of the training is done."""
-        number = int(share * _UPDATES)
+        number = int(min(share, SETTLED) * _UPDATES)
         if number > self._updated:
             self._updated = number
             done = min(1.0, share / SETTLED)

@@ -142,7 +142,8 @@ class _Graph(Engine[Path]):
 
     def _time(self, folder: Path, level: str) -> dict[str, float]:
         size = self._fixed or rows.TIMED
-        feeds = rows.split_rows(self._rows, range(size), size)[0]
+        count = min(size, len(next(iter(self._rows.values()))))
+        feeds = rows.split_rows(self._rows, range(count), size)[0]
         times: dict[str, float] = self._open(folder, level).time_operators(feeds)
         return times
 

@@ -124,7 +124,8 @@ class _Graph(Engine[Any]):
     def _measure(self, candidate: Any) -> dict[str, float]:
         request = self._compile(candidate, profiled=True).create_infer_request()
         size = self._quantizer.fixed or rows.TIMED
-        feeds = session.fill(rows.split_rows(self._rows, range(size), size)[0], self._quantizer.own)
+        count = min(size, len(next(iter(self._rows.values()))))
+        feeds = session.fill(rows.split_rows(self._rows, range(count), size)[0], self._quantizer.own)
         spent, found = dict[str, float](), dict[str, float]()
         for call in range(1, _CALLS + 1):
             if self._quantizer.own:

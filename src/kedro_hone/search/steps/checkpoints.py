@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from hone_runtime.contract.adaptor import Adaptor, Need
+from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Outcome
-from hone_runtime.values.regular import read_regular
+from hone_runtime.values.regular import open_regular
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.disk import write_file
+from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.search.steps.inheritance import TRAINED
+
+logger = open_logger(__name__)
 
 FOLDER: Final = "training"
 UNFINISHED: Final = "unfinished"
 """The key of a training's notes that is true if its time ended before its epochs."""
-MOST_BYTES: Final = 4 << 30
-"""The most bytes of a checkpoint: the weights four times."""
 
 
 @contextmanager
@@ -39,15 +42,32 @@ def checkout_checkpoint(store: Store, adaptor: Adaptor, key: str, scratch: Path)
         return
     stored, copy = _find(store, key), scratch / "checkpoint"
     scratch.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError, ValueError):  # without one, training starts anew
-        copy.write_bytes(read_regular(stored, limit=MOST_BYTES))
+    _copy(stored, copy)
     try:
         yield copy
     finally:
-        with suppress(OSError, ValueError):  # none was written, or something else was left in its place
-            content = read_regular(copy, limit=MOST_BYTES)
-            stored.parent.mkdir(parents=True, exist_ok=True)
-            write_file(stored, content)
+        _copy(copy, stored)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a regular file, if there is one; the target is whole or what it was."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part-{os.getpid()}")
+    try:
+        with open_regular(source) as stream, part.open("wb") as copied:
+            shutil.copyfileobj(stream, copied)
+        part.replace(target)
+    except FileNotFoundError:
+        return  # training starts anew
+    except (OSError, ValueError) as error:  # a full disk, or what a worker left in its place
+        logger.warning("warning   a checkpoint is lost: %s", error)
+        part.unlink(missing_ok=True)
+
+
+def goes_on(store: Store, key: str, found: StepRecord, *, run: str) -> bool:
+    """Return whether a training that an earlier run had no time to finish goes on in a run."""
+    unfinished = is_unfinished(found.outcome, found.facts.adaptor) and _find(store, key).is_file()
+    return unfinished and found.facts.run != run
 
 
 def remove_checkpoint(store: Store, key: str) -> None:

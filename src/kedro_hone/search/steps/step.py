@@ -32,7 +32,7 @@ from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
 from kedro_hone.search.scores import has_labels
-from kedro_hone.search.steps.checkpoints import checkout_checkpoint, is_unfinished, remove_checkpoint
+from kedro_hone.search.steps.checkpoints import checkout_checkpoint, goes_on, is_unfinished, remove_checkpoint
 from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
 from kedro_hone.search.steps.inheritance import inherit_metadata
 from kedro_hone.search.steps.lines import format_step
@@ -96,25 +96,31 @@ class _Step:
             return self._leave(environment)
         key, inputs = self._make_key(environment.key, decided.options)
         found = store.find(key)
-        if found is not None and not (found.is_tried_again(self.context.run.run_id) or self._goes_on(found)):
+        run = self.context.run.run_id
+        if found is not None and not (found.is_tried_again(run) or goes_on(store, key, found, run=run)):
             return self._reuse(found)
         phase = choose_phase(adaptor, self.parent, self.expected)
         if (reason := budget.find_reason(phase, self.expected)) is not None:
             return self._leave(self._leave_out(reason)) if found is None else self._reuse(found)
-        started = dt.datetime.now(dt.UTC)
+        created = dt.datetime.now(dt.UTC).isoformat()
         outcome, facts = self._build(environment, decided, key, budget)
+        tries = 1 if found is None else found.tries + 1
+        made = StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries)
+        return self._record(key, made, before=found)
+
+    def _record(
+        self, key: str, made: StepRecord, *, before: StepRecord | None
+    ) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        """Store what was built, unless that would lose what an earlier run built, or the budget ended it."""
+        outcome, store = made.outcome, self.context.store
+        if before is not None and isinstance(before.outcome, Artifact) and not isinstance(outcome, Artifact):
+            return self._reuse(before)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
             return self._leave(outcome)
-        tries = 1 if found is None else found.tries + 1
-        created = started.isoformat()
-        store.record(key, StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries))
-        if not is_unfinished(outcome, adaptor.name):
+        store.record(key, made)
+        if not is_unfinished(outcome, self.adaptor.name):
             remove_checkpoint(store, key)
-        return outcome, (facts,)
-
-    def _goes_on(self, found: StepRecord) -> bool:
-        """Return whether a training that an earlier run had no time to finish goes on in this one."""
-        return is_unfinished(found.outcome, self.adaptor.name) and found.facts.run != self.context.run.run_id
+        return outcome, (made.facts,)
 
     def _has_labels(self) -> bool:
         return has_labels(self.context.samples.splits[SEARCH], self.context)

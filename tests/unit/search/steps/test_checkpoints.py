@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from hone_runtime.contract.catalogue import read_catalogue
-from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.artifact import Artifact, StepFacts
 from hone_runtime.values.outcome import Refused
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.search.steps import checkpoints as module
-from kedro_hone.search.steps.checkpoints import checkout_checkpoint, is_unfinished, remove_checkpoint
+from kedro_hone.core.store.steps import StepRecord
+from kedro_hone.search.steps.checkpoints import checkout_checkpoint, goes_on, is_unfinished, remove_checkpoint
 
 NAME = "compress.prune-channels"
 
@@ -56,14 +56,6 @@ def test_a_link_in_its_place_is_not_followed(checkout, tmp_path):
         assert not path.exists()
 
 
-def test_one_that_is_too_large_is_left(checkout, monkeypatch):
-    monkeypatch.setattr(module, "MOST_BYTES", 4)
-    with checkout() as path:
-        path.write_bytes(b"12345")
-    with checkout("second") as path:
-        assert not path.exists()
-
-
 def test_a_training_that_ended_early_is_unfinished():
     artifact = Artifact(format="pytorch", digest="sha256:1", inputs=(), outputs=())
     early = artifact.model_copy(update={"metadata": {"trained": {NAME: {"unfinished": True}}}})
@@ -71,3 +63,16 @@ def test_a_training_that_ended_early_is_unfinished():
     assert not is_unfinished(early, "compress.low-rank")
     assert not is_unfinished(artifact, NAME)
     assert not is_unfinished(Refused(by=NAME, slug="format", reason="none"), NAME)
+
+
+def test_a_training_goes_on_only_in_a_later_run_and_with_its_checkpoint(checkout, store):
+    artifact = Artifact(format="pytorch", digest="sha256:1", inputs=(), outputs=())
+    early = artifact.model_copy(update={"metadata": {"trained": {NAME: {"unfinished": True}}}})
+    facts = StepFacts(key="a", adaptor=NAME, run="first", folder="steps/1", seconds=1.0, outcome="artifact")
+    found = StepRecord(facts=facts, outcome=early, created="", inputs={})
+    assert not goes_on(store, "a", found, run="second")
+    with checkout() as path:
+        path.write_bytes(b"epoch 1")
+    assert goes_on(store, "a", found, run="second")
+    assert not goes_on(store, "a", found, run="first")
+    assert not goes_on(store, "a", found.model_copy(update={"outcome": artifact}), run="second")

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,9 +61,11 @@ def approve(uri: str) -> None:
     """Move the alias to the winner URI, which was published with `hone.publish.approval`, and the tag of its image."""
     configure()
     root, push = find_root(), ""
-    with suppress(HoneError):  # without a recipe there is no place for an image
+    try:
         image = read_rule(root, None)[0].publish.image
         push = image.push if image else ""
+    except HoneError as error:  # without a recipe there is no place for an image
+        click.echo(f"The tag of its image is not written, since there is no valid recipe here: {error.what}", err=True)
     publication = approve_winner(uri, project=root, push=push)
     click.echo(f"{publication.alias} points to {publication.uri}")
 

@@ -101,6 +101,12 @@ REQUESTS = {
     "binary: no length": (make_binary(16, b"\xff" * 16)[0], {}, 400),
     "binary: length beyond the body": (change(), {LENGTH: "99999"}, 400),
     "binary: length is a text": (change(), {LENGTH: "abc"}, 400),
+    "many inputs": (b'{"inputs": [%s]}' % b",".join([b"{}"] * 100_000), {}, 400),
+    "many numbers as inputs": (b'{"inputs": [%s]}' % b",".join([b"1"] * 100_000), {}, 400),
+    "many outputs": (json.dumps({**VALID, "outputs": [{"name": "y"}] * 20_000}).encode(), {}, 400),
+    "many sizes": (change(shape=["1"] * 100_000), {}, 400),
+    "nested as deep as its shape": (change(shape=[1] * 600, data=json.loads("[" * 600 + "0.1" + "]" * 600)), {}, 400),
+    "many parameters": (change(parameters={str(number): number for number in range(20_000)}), {}, 400),
     "too large": (b" " * LARGE, {}, 413),
     "bomb": (gzip.compress(b" " * (LARGE * 50), mtime=0), {"content_encoding": "gzip"}, 413),
     "not gzip": (change(), {"content_encoding": "gzip"}, 400),
@@ -252,6 +258,24 @@ def test_trailers_without_an_end_close_the_connection(server) -> None:
     who="network",
     stopped_by="each counts as large as it may become while it is decompressed, in a thread",
 )
+def test_an_upgrade_hides_no_request_in_a_body(server) -> None:
+    hidden = b"GET /v2/models/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n".encode()
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=30) as connection:
+        connection.sendall(head + f"Content-Length: {len(hidden)}\r\n\r\n".encode())
+        time.sleep(0.3)  # as another packet
+        found = b""
+        try:
+            connection.sendall(hidden)
+            while part := connection.recv(65536):
+                found += part
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    assert found.startswith(b"HTTP/1.1 400 ")
+    assert found.count(b"HTTP/1.1 ") == 1
+    assert server.call(INFER, VALID)[0] == 200
+
+
 def test_compressed_requests_share_the_memory(server) -> None:
     body = gzip.compress(b" " * (1 << 20), mtime=0)
     with ThreadPoolExecutor(32) as pool:

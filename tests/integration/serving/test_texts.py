@@ -47,6 +47,10 @@ def test_each_text_is_a_row(serve, tmp_path) -> None:
         status, found = running.call("/v2/models/encoder/infer", {"inputs": [{**tensor, "name": "input_ids"}]})
         assert status == 400
         assert "one input, text" in found["error"]
+        long = {**tensor, "shape": [1], "data": ["a " * (1 << 17) + "a"]}
+        status, found = running.call("/v2/models/encoder/infer", {"inputs": [long]})
+        assert status == 413
+        assert "262,145 characters" in found["error"]
 
 
 def test_a_winner_without_a_tokenizer_is_refused(tmp_path) -> None:

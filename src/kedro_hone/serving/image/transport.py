@@ -45,6 +45,7 @@ class Answer:
     """A registry's answer; ``stream`` is open until ``close`` is called."""
 
     status: int
+    url: str
     headers: HTTPMessage
     stream: IO[bytes] = field(repr=False)
 
@@ -121,7 +122,9 @@ class Transport:
         """
         url = self.resolve(path)
         answer = self._send_once(method, url, headers or {}, body)
-        if answer.status == _TOKEN_ANSWER and self._authorize(answer.headers.get("WWW-Authenticate", "")):
+        # A server that the registry redirects to must not choose who gets the credentials.
+        asks = answer.status == _TOKEN_ANSWER and self._is_own(answer.url)
+        if asks and self._authorize(answer.headers.get("WWW-Authenticate", "")):
             answer.stream.close()
             answer = self._send_once(method, url, headers or {}, body)
         if answer.status not in accepted:
@@ -157,7 +160,7 @@ class Transport:
         finally:
             if data is not None and not isinstance(data, bytes):
                 data.close()
-        return Answer(status=found.status, headers=found.headers, stream=found)
+        return Answer(status=found.status, url=found.geturl() or url, headers=found.headers, stream=found)
 
     def _is_own(self, url: str) -> bool:
         return urllib.parse.urlsplit(url)[:2] == urllib.parse.urlsplit(self._base)[:2]

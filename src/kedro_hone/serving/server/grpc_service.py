@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -14,10 +14,7 @@ from kserve.protocol.grpc.servicer import InferenceServicer
 
 from kedro_hone.serving.server.data_plane import Server, explain_error
 from kedro_hone.serving.server.failures import CODES, RequestError
-from kedro_hone.serving.server.messages import SIZE
-
-_MOST_TENSORS: Final = 1024
-_MOST_AXES: Final = 32
+from kedro_hone.serving.server.messages import MOST_AXES, MOST_TENSORS, SIZE
 
 
 def make_grpc_server(server: Server, *, address: str) -> grpc.aio.Server:
@@ -112,10 +109,10 @@ def _check_counts(request: Any) -> None:
         RequestError: There are too many.
     """
     counts = (len(request.inputs), len(request.outputs), len(request.raw_input_contents), len(request.parameters))
-    if max(counts) > _MOST_TENSORS:
-        raise RequestError(f"the request has more than {_MOST_TENSORS} tensors")
-    if odd := next((one for one in request.inputs if len(one.shape) > _MOST_AXES), None):
-        raise RequestError(f"the shape of {odd.name:.100} has more than {_MOST_AXES} sizes")
+    if max(counts) > MOST_TENSORS:
+        raise RequestError(f"the request has more than {MOST_TENSORS} tensors")
+    if odd := next((one for one in request.inputs if len(one.shape) > MOST_AXES), None):
+        raise RequestError(f"the shape of {odd.name:.100} has more than {MOST_AXES} sizes")
 
 
 def find_code(error: RequestError) -> grpc.StatusCode:

@@ -15,9 +15,14 @@ REQUEST_SECONDS: Final = 90.0
 """How long a client may take to send a whole request, with what may follow its body."""
 _FRAMING: Final = 8
 """The bytes around one byte of a body that is sent in chunks, at most."""
+_BODIES: Final = frozenset({b"content-length", b"transfer-encoding"})
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\ncontent-length: 46\r\n"
     b'connection: close\r\n\r\n{"error":"the headers are larger than 64 KiB"}'
+)
+_NO_UPGRADE: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 64\r\n"
+    b'connection: close\r\n\r\n{"error":"send requests with a body without the header Upgrade"}'
 )
 
 
@@ -56,6 +61,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """Wait for the rest."""
         self._in_head = False
         self._wait(REQUEST_SECONDS)
+        if self.parser.should_upgrade() and any(name in _BODIES for name, _ in self.headers):
+            # The parser would take its body for the next request.
+            self.transport.write(_NO_UPGRADE)
+            self.transport.close()
+            return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

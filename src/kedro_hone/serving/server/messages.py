@@ -16,6 +16,9 @@ from kedro_hone.serving.server.failures import RequestError
 from kedro_hone.serving.server.tensors import TEXT, Array
 
 JSON_LENGTH: Final[str] = INFERENCE_CONTENT_LENGTH_HEADER
+MOST_TENSORS: Final = 1024
+"""The most inputs, outputs or parameters of a request."""
+MOST_AXES: Final = 32
 SIZE: Final = "content-length"
 """The header with the size of a request, which gRPC lacks."""
 
@@ -53,7 +56,9 @@ def read_request(body: bytes, json_length: str | None, *, model: str) -> InferRe
     length = _read_length(json_length, len(body))
     rest = memoryview(body)[length:]
     try:
-        found = _Body.model_validate(orjson.loads(memoryview(body)[:length]))
+        document = orjson.loads(memoryview(body)[:length])
+        _check_counts(document)
+        found = _Body.model_validate(document)
     except orjson.JSONDecodeError as error:
         raise RequestError(f"the request is not JSON: {error}") from error
     except ValidationError as error:
@@ -82,6 +87,27 @@ def read_request(body: bytes, json_length: str | None, *, model: str) -> InferRe
         parameters=found.parameters,
         request_outputs=[_read_output(one, binary=binary) for one in found.outputs or ()],
     )
+
+
+def _check_counts(document: Any) -> None:
+    """Raise a ``RequestError`` for a request of many parts: pydantic makes an error of each, a thousand bytes large."""
+    if not isinstance(document, dict):
+        return
+    parts = [document, *(one for side in ("inputs", "outputs") for one in _list(document.get(side)))]
+    counts = [len(_list(document.get(side))) for side in ("inputs", "outputs")]
+    counts += [len(one["parameters"]) for one in parts if isinstance(one, dict) and _is_sized(one.get("parameters"))]
+    if max(counts) > MOST_TENSORS:
+        raise RequestError(f"the request has more than {MOST_TENSORS} inputs, outputs or parameters")
+    if any(isinstance(one, dict) and len(_list(one.get("shape"))) > MOST_AXES for one in parts):
+        raise RequestError(f"a shape of the request has more than {MOST_AXES} sizes")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_sized(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _is_nested(data: Any, shape: list[int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,10 @@ from kedro_hone.serving.server.tensors import TEXT, Sent, check_shape, decode
 
 TEXT_INPUT: Final = TensorDescription(name="text", datatype=TEXT, shape=(-1,))
 """The only input of a model with a tokenizer: a text for each row."""
+
+MOST_CHARACTERS: Final = 1 << 18
+"""The most characters of the texts of a request: splitting them takes up to half a second, in which no other request
+is read."""
 
 _FIELDS: Final = {"input_ids": "ids", MASK: "attention_mask", "token_type_ids": "type_ids"}
 
@@ -67,7 +72,13 @@ class Tokenizer:
             raise RequestError(f"{sent.name} has the shape {list(sent.shape)}; the model takes one text per row")
         if sent.shape[0] > most_rows:
             raise explain_large(BATCH, sent.shape[0], most_rows)
-        texts = [self._text.prompt + str(one) for one in decode(sent, finite=True)]
+        given = [str(one) for one in decode(sent, finite=True)]
+        if (size := sum(map(len, given))) > MOST_CHARACTERS:
+            raise RequestError(
+                f"the texts have {size:,} characters, and the server takes {MOST_CHARACTERS:,} at once",
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            )
+        texts = [self._text.prompt + one for one in given]
         rows = self._fast.encode_batch([one.lower() for one in texts] if self._text.lower else texts)
         return {spec.name: _stack(rows, spec) for spec in self._specs}
 

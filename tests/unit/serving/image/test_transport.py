@@ -66,6 +66,19 @@ def test_credentials_do_not_follow_a_redirect() -> None:
         assert seen == [("GET", "/blob", "")]
 
 
+@pytest.mark.parametrize("realm", ["Basic realm={}", 'Bearer realm="{}/token",service="x"'])
+def test_a_server_that_is_redirected_to_gets_no_credentials_for_the_asking(realm: str) -> None:
+    with serve(lambda *_: (200, {}, b'{"token": "t"}')) as (thief, stolen):
+        with serve(lambda *_: (401, {"WWW-Authenticate": realm.format(thief)}, b"")) as (storage, _):
+
+            def answer(method: str, path: str, authorization: str) -> tuple[int, dict[str, str], bytes]:
+                return 307, {"Location": f"{storage}/blob"}, b""
+
+            with serve(answer) as (base, _), pytest.raises(RegistryError, match="401"):
+                connect(base, basic=BASIC).send("GET", "/v2/a")
+        assert stolen == []
+
+
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
 def test_a_redirect_leads_to_no_file(target: str) -> None:
     with serve(lambda *_: (302, {"Location": target}, b"")) as (base, _), pytest.raises(RegistryError):

@@ -205,6 +205,7 @@ def test_a_student_is_code_and_needs_trust(open_bench, tmp_path):
     assert "trust: [module]" in refused.reason
 
 
+@pytest.mark.nightly
 def test_training_with_rounding_mends_what_int8_breaks(open_bench):
     bench = open_bench("outliers")
     plain = build(bench, bench.context.source, "pytorch.pt2e-int8")

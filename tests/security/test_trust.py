@@ -79,6 +79,7 @@ def test_a_program_by_path_writes_nowhere_but_to_its_output(place, tmp_path):
         "rows": None,
         "metric": "agreement",
         "classes": [],
+        "slices": [],
     }
     if not (find_layers()["namespaces"] or find_layers()["landlock"] >= 2):
         pytest.skip("this kernel has neither Landlock nor namespaces of users")

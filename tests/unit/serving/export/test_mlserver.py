@@ -52,7 +52,7 @@ def serve(tmp_path, model_servers):
         def serve(winner: ServedWinner, folder: Path):
             runtime = tmp_path / "runtime"
             write_runtime(winner.artifact, runtime)
-            ports = [find_port() for _ in range(3)]
+            ports = find_ports(3)
             named = ("MLSERVER_HTTP_PORT", "MLSERVER_GRPC_PORT", "MLSERVER_METRICS_PORT")
             own = {
                 "PYTHONPATH": f"{model_servers}:{runtime}",
@@ -72,10 +72,13 @@ def serve(tmp_path, model_servers):
         yield serve
 
 
-def find_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def find_ports(count: int) -> list[int]:
+    """Return free ports, each another one: they are held until all are found."""
+    with ExitStack() as held:
+        listeners = [held.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return [int(listener.getsockname()[1]) for listener in listeners]
 
 
 def wait_until_ready(port: int, path: str, *, process: subprocess.Popen, log: Path) -> None:

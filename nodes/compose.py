@@ -7,19 +7,19 @@ confirmed next to the best single candidate: its speed-up is measured, and never
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from hone_runtime.sessions.shapes import find_shapes
 from hone_runtime.text import open_logger
-from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.artifact import TRAINED, Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.composite import COMPOSITE, PARTS, Part, can_be_part
 from hone_runtime.values.measurement import RACED, RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Outcome, Refused
 from kedro_hone.search.context import RunContext
-from kedro_hone.search.steps.inheritance import INHERITED, TRAINED
+from kedro_hone.search.steps.inheritance import INHERITED
 from kedro_hone.search.verdict.verdict import can_win
 
 logger = open_logger(__name__)
@@ -121,15 +121,15 @@ def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], contex
             inputs=first.inputs,
             outputs=first.outputs,
             runtime=COMPOSITE,
-            metadata={**_inherit(first, parts.values()), PARTS: noted},
+            metadata={**inherit([*parts.values()]), PARTS: noted},
         )
     return sealed.model_copy(update={"steps": tuple(steps.values())})
 
 
-def _inherit(first: Artifact, parts: Iterable[Artifact]) -> dict[str, Json]:
+def inherit(parts: Sequence[Artifact]) -> dict[str, Json]:
     """Return the metadata of the first part that a composite has, too, and the notes of trainings of all parts."""
     trained: dict[str, Json] = {}
     for part in parts:
         trained |= part.metadata.get(TRAINED, {})
-    own = {name: value for name, value in first.metadata.items() if name in INHERITED}
+    own = {name: value for name, value in parts[0].metadata.items() if name in INHERITED}
     return {**own, TRAINED: trained} if trained else own

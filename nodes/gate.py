@@ -34,7 +34,6 @@ from kedro_hone.search.plan.routes import must_agree
 from kedro_hone.search.race.timings import SOURCE
 from kedro_hone.search.scores import has_labels, predict, score_predictions, score_source
 from kedro_hone.search.validation.probe_outputs import choose_shares
-from kedro_hone.search.verdict.anomaly import is_trained
 from kedro_hone.search.verdict.failures import list_shared
 from kedro_hone.search.verdict.golden import GoldenRows, cut_golden, store_golden
 from kedro_hone.search.verdict.verdict import GateResults, decide, evaluate_gates
@@ -137,7 +136,7 @@ def combine_worst(name: str, qualities: Sequence[Quality]) -> Quality:
 def _gather(finalist: Finalist, validation: Validation, *, load: float | None) -> Measurements:
     return Measurements(
         other_load=load,
-        trained=is_trained(validation.candidate.outcome),
+        trained=isinstance(validation.candidate.outcome, Artifact) and validation.candidate.outcome.is_trained,
         faster=finalist.verdict,
         speedup=finalist.deciding,
         **finalist.model_dump(include={"id", "speedups", "latency"}),

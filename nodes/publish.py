@@ -26,7 +26,7 @@ from kedro_hone.report.snippets import complete_command
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates.load import QUIET, find_load, format_wait
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
-from kedro_hone.search.verdict.anomaly import find_anomaly, is_trained
+from kedro_hone.search.verdict.anomaly import find_anomaly
 from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push, tag
 from kedro_hone.serving.image.packing import Packed
 
@@ -214,7 +214,7 @@ def find_withheld(decision: Decision, evidence: Evidence, place: PublishSection)
     """
     if decision.artifact is None or "anomalous" in place.allow:
         return ""
-    trained = is_trained(decision.artifact)
+    trained = decision.artifact.is_trained
     rows = (row for row in (*decision.quality, *evidence.quality) if row.id == decision.winner)
     found = next(filter(None, (find_anomaly(row, trained=trained) for row in rows)), "")
     return f"{decision.winner} is {found}; allow it by `hone.publish.allow: [anomalous]`" if found else ""

@@ -51,6 +51,15 @@ def read_splits(folder: Path) -> Splits:
         return {"calibration": {"image": rows["image"]}, "search": search, "gate": gate}
 
 
+def read_training() -> dict[str, np.ndarray]:
+    """Return the rows that the nets were trained on, which no other split has; see ``digits_models.py``."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    rest = np.random.default_rng(0).permutation(len(images))[768:]
+    return {"image": (images[rest] / 16).astype(np.float32).reshape(-1, 1, 8, 8), "label": labels[rest]}
+
+
 def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime: str, **recipe: Any) -> Bench:
     """Seal a model file as the source, prepare real samples for it, and predict them.
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Place, Support
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.toolchain import Limits, Toolchain, Verification
-from hone_runtime.values.artifact import Artifact, Precision, Stage
+from hone_runtime.values.artifact import TRAINED, Artifact, Precision, Stage
 from hone_runtime.values.base import Json
 from hone_runtime.values.outcome import Refused
 from hone_runtime.values.regular import read_regular
@@ -131,18 +131,18 @@ class QatOptions(TrainingOptions, Int8Options):
     """The largest learning rate of AdamW. None: 0.003, or 0.0008 for networks with attention."""
 
 
-def _find_zeros(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001
+def _find_zeros(artifact: Artifact, *_: object) -> Refused | None:
     """Return a refusal of a network with masked weights, whose zeros another training would fill."""
-    if "compress.sparsify" not in artifact.metadata.get("trained", {}):
+    if "compress.sparsify" not in artifact.metadata.get(TRAINED, {}):
         return None
     return Refused(by="compress", slug="option", reason="another training would fill the zeros of compress.sparsify")
 
 
-def _find_student(artifact: Artifact, options: Options, host: Host) -> Refused | None:  # noqa: ARG001
+def _find_student(artifact: Artifact, options: Options, _: Host) -> Refused | None:
     """Return a refusal without a student, or if the source can be distilled from an earlier format of it."""
     if isinstance(options, DistilOptions) and not options.student:
         reason = "it trains a class of yours: name it by the option student, such as students.py:SmallNet"
-    elif artifact.metadata.get("trained"):
+    elif artifact.is_trained:
         reason = "a student learns from the source, whatever compressor came before"
     elif artifact.format == "onnx" and artifact.steps:
         reason = "its source is distilled as a program of PyTorch already"

@@ -80,11 +80,11 @@ def list_toolchains(folder: str) -> str:
 def describe_use(toolchain: Toolchain) -> str:
     """Return how a recipe enables a toolchain."""
     if toolchain.licence is Licence.EVALUATION:
-        return "evaluation licence: off by default, raced only if asked, never published"
+        return "evaluation licence: off by default, raced only where the recipe names it, never published"
     if not toolchain.lockable:
-        return "in an interpreter that the recipe names, if asked"
+        return "in an interpreter that the recipe names; off by default"
     if not toolchain.default:
-        return "in an environment of its own, if asked"
+        return "in an environment of its own; off by default"
     return "on by default" if toolchain.extra else "on by default, in an environment of its own"
 
 

@@ -73,7 +73,7 @@ def folder(digits_models, tmp_path_factory) -> Path:
         np.savez(folder / "feeds.npz", image=rows["x"])
         np.savez(folder / "targets.npz", target=rows["y"])
     session = InferenceSession(folder / "onnx" / "model.onnx", providers=["CPUExecutionProvider"])
-    for rows, outputs in (("feeds.npz", "source.npy"), ("calibration.npz", "trained.npy")):
+    for rows, outputs in (("feeds.npz", "source.npy"), ("calibration.npz", "teacher.npy")):
         with np.load(folder / rows) as feeds:
             np.save(folder / outputs, session.run(None, {"image": feeds["image"]})[0])
     return folder
@@ -172,7 +172,7 @@ class TestAdaptor(AdaptorSuite):
     @pytest.fixture
     def program(self, artifact, folder, tmp_path) -> dict[str, object]:
         (output,) = artifact.outputs
-        for name in ("source", "trained"):
+        for name in ("source", "teacher"):
             np.savez(tmp_path / f"{name}.npz", **{output.name: np.load(folder / f"{name}.npy")})
         return {
             "path": str(find_program("image-classification", project=Path.cwd()).path),
@@ -181,7 +181,7 @@ class TestAdaptor(AdaptorSuite):
             "feeds": str(folder / "feeds.npz"),
             "targets": str(folder / "targets.npz"),
             "source": str(tmp_path / "source.npz"),
-            "trained": str(tmp_path / "trained.npz"),
+            "teacher": str(tmp_path / "teacher.npz"),
             "outputs": [spec.name for spec in artifact.outputs],
         }
 

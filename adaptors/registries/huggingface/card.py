@@ -108,7 +108,7 @@ def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:
     """
     route = (claim.get("winner") or {}).get("route") or ()
     words = f"{' '.join(map(str, route))} {winner.artifact.format}"
-    trained = "finetune" if winner.artifact.metadata.get("trained") else ""
+    trained = "finetune" if winner.artifact.is_trained else ""
     return "quantized" if _FEWER_BITS.search(words) else trained
 
 

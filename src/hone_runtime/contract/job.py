@@ -69,7 +69,7 @@ class Job(Value):
         drop: The allowed drop of the program's metric; None for the worker's default.
         program: For a program that the worker calls: ``path`` and ``library`` (arguments of
             ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``; with a
-            training split also ``trained``, an npz file of the source model's outputs for it.
+            training split also ``teacher``, an npz file of the source model's outputs for it.
             ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
             with ``NEEDS_TARGETS = False``.
         shapes: The shapes that every candidate must serve.

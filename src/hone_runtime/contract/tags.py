@@ -45,7 +45,7 @@ def make_tags(
         RECIPE: recipe,
         "hone.run": winner.evidence.run_id,
         "hone.verdict": Verdict.PASS.value,
-        **({CHANGED: "weights"} if winner.artifact.metadata.get("trained") else {}),
+        **({CHANGED: "weights"} if winner.artifact.is_trained else {}),
         **({} if speedup is None else {"hone.speedup": f"{speedup:.3f}"}),
         **{f"hone.data.{split}": digest for split, digest in (data or {}).items()},
     }

@@ -109,7 +109,7 @@ class Search(Generic[C]):
         held = [point for point in self.points if point.holds]
         return max(held, key=lambda point: (self.sum_times(point.kept), point.share), default=None)
 
-    def holds(self, kept: Collection[str]) -> bool:
+    def evaluate(self, kept: Collection[str]) -> bool:
         """Build a candidate with these operators in int8, validate it, and return whether it is within the limit.
 
         Raises:

@@ -62,7 +62,7 @@ def _bisect(search: Search[Any], kept: Sequence[str], rest: Sequence[str], *, fi
     """
     good, trial = 0, min(max(first, 1), bad - 1)
     while bad - good > 1:
-        if search.holds([*kept, *rest[:trial]]):
+        if search.evaluate([*kept, *rest[:trial]]):
             good = trial
         else:
             bad = trial
@@ -81,7 +81,7 @@ def search_from_all(search: Search[Any]) -> None:
     scores = search.score()
     worst = sorted(search.names, key=lambda name: -scores.get(name, math.inf))
     for count in range(1, len(worst)):
-        if search.holds(worst[count:]):
+        if search.evaluate(worst[count:]):
             return
 
 
@@ -93,7 +93,7 @@ def search_exhaustively(search: Search[Any]) -> None:
     """
     subsets = [subset for size in range(1, len(search.names)) for subset in itertools.combinations(search.names, size)]
     for subset in sorted(subsets, key=lambda one: -search.sum_times(one)):
-        if search.holds(subset):
+        if search.evaluate(subset):
             return
 
 

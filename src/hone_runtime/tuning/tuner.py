@@ -61,7 +61,7 @@ def tune(engine: Engine[Any], settings: Settings, *, strategy: str, plain: str, 
     if not math.isfinite(search.base):
         return Tuned({"refused": f"{metric} of the source is not a number on the search split"})
     with contextlib.suppress(ExhaustedError):
-        if search.holds(engine.operators):
+        if search.evaluate(engine.operators):
             drop = f"{metric} drops by {search.points[-1].drop:.4f} on the search split"
             return Tuned({"nothing_to_do": f"{plain} holds the gate as it is: {drop}"})
         STRATEGIES[strategy](search)
@@ -74,7 +74,7 @@ def _conclude(search: Search[Any], *, strategy: str, metric: str) -> Tuned:
         most, whole = len(best.kept) if best else 0, search.points[0]
         return Tuned(
             {
-                "refused": f"int8 stays useless: at most {most} of {count} operators hold the limit in "
+                "refused": f"too few operators can be in int8: at most {most} of {count} operators hold the limit in "
                 f"{len(search.points)} evaluations ({strategy}); all in int8, {metric} drops by {whole.drop:.4f}, and "
                 f"{search.accepted:g} is accepted on the search split"
             }

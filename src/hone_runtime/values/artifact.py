@@ -25,6 +25,8 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
 """The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""
 
 
+TRAINED: Final = "trained"
+"""Metadata: the notes of each adaptor of a route that trained the network, by its name; absent if none did."""
 ONNX_FACTS: Final = ("opset", "ir_version", "domains", "crashes")
 """Metadata of an ONNX model about its file, besides its ``operators``; toolchains have limits for them.
 
@@ -117,6 +119,11 @@ class Artifact(Derived):
     def identity(self) -> str:
         """The digest: the author and the time of creation do not matter."""
         return self.digest
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a step of its route trained it, or a part of it: it may compute something else than the source."""
+        return bool(self.metadata.get(TRAINED))
 
     @property
     def has_cache(self) -> bool:

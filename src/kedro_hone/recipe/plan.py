@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
 
 from hone_runtime.contract.adaptor import Adaptor, Options, Place
 from hone_runtime.contract.catalogue import Catalogue, read_catalogue
@@ -27,8 +26,6 @@ SOURCE = "source"
 """The namespace of the source model itself; the steps directly below it take the pulled model unchanged."""
 
 
-MOST_COMPRESSORS: Final = 3
-"""The most compressors of a chain that the recipe does not name."""
 BUILD = "build"
 """The namespace of the stage that builds and validates, before those of the routes in the names of its nodes."""
 
@@ -258,7 +255,7 @@ def _choose_variants(path: _Path, adaptor: Adaptor, variants: Sequence[Variant])
 def _is_next(places: tuple[Place | None, ...], adaptor: Adaptor) -> bool:
     """Return whether a compressor follows others without a chain of the recipe: by their places, or as the first."""
     ordered = [one for one in (*places, adaptor.place) if one is not None]
-    return not places or (len(ordered) == len(places) + 1 <= MOST_COMPRESSORS and ordered == sorted({*ordered}))
+    return not places or (len(ordered) == len(places) + 1 and ordered == sorted({*ordered}))
 
 
 def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:

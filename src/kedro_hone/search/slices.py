@@ -48,38 +48,40 @@ def check_slices(
     if span is None:
         return
 
-    def find_reach(at: int) -> float:
-        sizes = classes[at] if classes else ()
-        return (
-            smallest_provable_balanced_drop(sizes, level)
-            if len(sizes) > 1
-            else smallest_provable_drop(slices[at].n, level)
-        )
-
-    shares = [find_reach(at) for at in range(len(slices))]
+    shares = [_find_share(one, classes[at] if classes else (), level) for at, one in enumerate(slices)]
     small = [at for at, share in enumerate(shares) if span * share >= limit.drop or slices[at].n < least]
     if not small:
         return
     worst = max(small, key=shares.__getitem__)
     one, bound = slices[worst], round_up(span * shares[worst])
     needed = max(least, needed_rows(max(limit.drop / span, sys.float_info.epsilon), level))
+    confidence = _format_confidence(recipe, len(slices))
     count = len(small) - 1
     others = f" {count} other slice{'s are' if count > 1 else ' is'} too small as well." if count else ""
-    parts = [f"{number} {name}" for number, name in ((finalists, "finalists"), (len(slices), "slices")) if number > 1]
-    shared_by = f", shared by {' and '.join(parts)}" if parts else ""
-    confidence = f"(confidence {recipe.gates.confidence:g}{shared_by})"
-    what = f"prove a drop under {limit.drop:g}, even if nothing is lost."
     why = f"With so few rows its interval still reaches {bound} {confidence}.{others}"
     more = f"Use at least {needed} rows of each slice, or group rare values in the column"
     hint = f"{more}; or set hone.gates.slices.drop above {bound}."
     if one.n < least:
         why, hint = f"An interval of this metric needs {least} rows at least {confidence}.{others}", f"{more}."
     loses_one = score is None or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
-    certain = by_rows or one.n < least or (loses_one and shares[worst] >= limit.drop)
     named = f"{one.n} gate rows of the slice {limit.by} = {one.name}"
-    if certain:
+    what = f"prove a drop under {limit.drop:g}, even if nothing is lost."
+    if by_rows or one.n < least or (loses_one and shares[worst] >= limit.drop):
         raise HoneError("gate-unprovable", f"{named} cannot {what}", why=why, hint=hint)
     logger.warning("warning   %s probably cannot %s %s %s", named, what, why, hint)
+
+
+def _find_share(one: SliceRows, classes: Sequence[int], level: float) -> float:
+    """Return the smallest drop that a slice can prove, as a share of what a row can lose."""
+    return smallest_provable_balanced_drop(classes, level) if len(classes) > 1 else smallest_provable_drop(one.n, level)
+
+
+def _format_confidence(recipe: Recipe, count: int) -> str:
+    """Return the confidence of the recipe, and what shares it, in brackets."""
+    sizes = ((recipe.confirm.finalists, "finalists"), (count, "slices"))
+    parts = [f"{number} {name}" for number, name in sizes if number > 1]
+    shared_by = f", shared by {' and '.join(parts)}" if parts else ""
+    return f"(confidence {recipe.gates.confidence:g}{shared_by})"
 
 
 def round_up(value: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from digits_bench import Bench, make_bench, read_splits
+from digits_bench import Bench, make_bench, read_splits, read_training
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact
@@ -26,15 +26,6 @@ QUICK = {"epochs": 12, "patience": 12}
 @pytest.fixture(autouse=True)
 def home(environments, monkeypatch) -> None:
     monkeypatch.setenv("HONE_HOME", str(environments.root))
-
-
-def read_training() -> dict[str, np.ndarray]:
-    """Return the rows that the nets were trained on, which no other split has; see ``digits_models.py``."""
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    rest = np.random.default_rng(0).permutation(len(images))[768:]
-    return {"image": (images[rest] / 16).astype(np.float32).reshape(-1, 1, 8, 8), "label": labels[rest]}
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from digits_bench import Bench, make_bench, read_splits
+from digits_bench import Bench, make_bench, read_splits, read_training
 from onnx import numpy_helper
 
 from hone_runtime.contract.catalogue import read_catalogue
@@ -25,15 +25,6 @@ SHAPES = {"batch1": {"batch": 1}, "batch64": {"batch": 64}}
 @pytest.fixture(autouse=True)
 def home(environments, monkeypatch) -> None:
     monkeypatch.setenv("HONE_HOME", str(environments.root))
-
-
-def read_training() -> dict[str, np.ndarray]:
-    """Return the rows that the net was trained on, which no other split has; see ``digits_models.py``."""
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    rest = np.random.default_rng(0).permutation(len(images))[768:]
-    return {"image": (images[rest] / 16).astype(np.float32).reshape(-1, 1, 8, 8), "label": labels[rest]}
 
 
 def open_bench(digits_models: Path, folder: Path, training: dict[str, np.ndarray]) -> Bench:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import socket
 import struct
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +260,14 @@ def test_trailers_without_an_end_close_the_connection(server) -> None:
     who="network",
     stopped_by="each counts as large as it may become while it is decompressed, in a thread",
 )
+@pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("many ")])
+def test_many_parts_are_counted_before_they_are_read(server, name: str) -> None:
+    body, headers, _ = REQUESTS[name]
+    with closing(http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)) as connection:
+        found = send(connection, INFER, body, **headers)
+    assert "has more than" in found[1]["error"]
+
+
 def test_an_upgrade_hides_no_request_in_a_body(server) -> None:
     hidden = b"GET /v2/models/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
     head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n".encode()

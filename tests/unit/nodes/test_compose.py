@@ -8,7 +8,7 @@ from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
 from hone_runtime.values.composite import read_parts
 from hone_runtime.values.measurement import RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.nodes.compose import add_composite, compose
+from kedro_hone.nodes.compose import add_composite, compose, inherit
 from kedro_hone.recipe.schema import read_recipe
 
 IO = {"inputs": (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),), "outputs": ()}
@@ -114,3 +114,11 @@ def test_parts_of_a_stranger_are_checked(parts):
     artifact = Artifact(format="composite", runtime="composite", digest="d", metadata={"parts": parts}, **IO)
     with pytest.raises(ValueError, match=r"parts|validation error"):
         read_parts(artifact)
+
+
+def test_a_composite_is_trained_if_any_part_is():
+    plain = Artifact(format="onnx", digest="sha256:1", metadata={"threads": 2, "graph": "g"}, **IO)
+    notes = {"compress.prune-channels": {"epochs": 3}}
+    trained = Artifact(format="onnx", digest="sha256:2", metadata={"threads": 2, "trained": notes}, **IO)
+    assert inherit([plain, trained]) == {"threads": 2, "trained": notes}
+    assert inherit([plain, plain]) == {"threads": 2}

@@ -10,7 +10,8 @@ from torch import fx
 
 from hone_runtime.worker.refusal import UnsuitedError
 
-from .rows import Given
+from .progress import print_line
+from .source import Source
 
 Block = tuple[str, str]
 """The names of the nodes with the input and the output of a block."""
@@ -18,13 +19,13 @@ Block = tuple[str, str]
 _ROWS = 256
 
 
-def drop_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule:
-    """Return a copy of a module without a share of its blocks.
+def drop_layers(source: Source) -> fx.GraphModule:
+    """Return a copy of a source's module without a share of its blocks.
 
     A block is left out by passing its input on. The blocks are ranked by the error without each of them alone, measured
     on training rows: the similarity of a block's input and output ranks them wrongly.
     """
-    share, blocks = given.options["share"], find_blocks(module)
+    share, blocks = source.options["share"], find_blocks(source.module)
     count = round(share * len(blocks))
     if not blocks:
         raise UnsuitedError("it has no block whose input and output have the same shape")
@@ -33,12 +34,12 @@ def drop_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule:
         raise UnsuitedError(
             f"it has {len(blocks)} blocks with the same shape before and after, and {share:.0%} are {what}"
         )
-    some = given.data.shorten(_ROWS)
-    errors = {block: some.measure_training_error(drop(module, [block])) for block in blocks}
+    some = source.data.shorten(_ROWS)
+    errors = {block: some.measure_training_error(drop(source.module, [block])) for block in blocks}
     for block, error in errors.items():
-        print(f"without the block up to {block[1]}: error {error:.6f}", flush=True)  # noqa: T201 - the step's log
+        print_line(f"without the block up to {block[1]}: error {error:.6f}")
     least = sorted(blocks, key=errors.__getitem__)[:count]
-    return drop(module, least)
+    return drop(source.module, least)
 
 
 def find_blocks(module: fx.GraphModule) -> list[Block]:
@@ -108,7 +109,7 @@ def _shape(node: fx.Node) -> tuple[str, ...]:
 
 
 def drop(module: fx.GraphModule, blocks: list[Block]) -> fx.GraphModule:
-    """Return a copy of a module without these blocks."""
+    """Return a copy of a source's module without these blocks."""
     changed = copy.deepcopy(module)
     nodes = {node.name: node for node in changed.graph.nodes}
     for first, last in blocks:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from hone_pytorch import archive, exports, jobs, models
+from hone_pytorch import exports, models
 from torch import fx, nn
 
-from . import rows
 from .distillation import distil, read_schedule
-from .layers import count_parameters, open_trainable
+from .layers import count_parameters
 from .probing import check_gain
+from .source import Bounds, Source, Tensors, open_source
 
 Json = dict[str, Any]
-Tensors = tuple[torch.Tensor, ...]
-Bounds = Mapping[str, dict[str, int]]
-"""The limits of the dynamic sizes, as arguments of ``torch.export.Dim``."""
-Change = Callable[[fx.GraphModule, rows.Given], fx.GraphModule]
-"""Returns a changed copy of a module; raises an ``UnsuitedError`` if it cannot be changed."""
+Change = Callable[[Source], fx.GraphModule]
+"""Returns a changed copy of a source's module; raises an ``UnsuitedError`` if it cannot be changed."""
 
 
 def compress(
@@ -36,31 +33,20 @@ def compress(
             is not faster here.
         after_step: As in ``distil``.
     """
-    if archive.is_quantized(Path(job["input"]["path"]) / "model.pt2"):
-        return {"nothing_to_do": "the program is quantized: compress first, then quantize"}
     prepare(job)
-    program, described = jobs.read_program(job)
-    inputs = described["inputs"]
-    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
-    source = open_trainable(program, examples)
-    data = rows.read_data(job, inputs, described["outputs"])
-    changed = change(source, rows.Given(job["options"], data, examples))
-    bounds = exports.find_bounds(program, inputs)
+    source = open_source(job)
+    changed = change(source)
     if shrinks and not _goes_on(job):
-        check_gain(job, program, export(changed, examples, described, bounds), described)
-    notes = distil(changed, data, read_schedule(job, attends=attends(program)), after_step=after_step)
-    trained = {"parameters": [count_parameters(source), count_parameters(changed)], **notes}
-    return write_program(job, changed.eval(), examples, described, bounds=bounds, trained=trained)
+        exported = _export(changed, source.examples, source.described, source.bounds)
+        check_gain(job, source.program, exported, source.described)
+    notes = distil(changed, source.data, read_schedule(job, attends=source.attends), after_step=after_step)
+    notes = {"parameters": [count_parameters(source.module), count_parameters(changed)], **notes}
+    return write_program(job, changed.eval(), source.examples, source.described, bounds=source.bounds, notes=notes)
 
 
 def _goes_on(job: Json) -> bool:
     """Return whether an earlier training goes on, which was worth its time."""
     return bool(job.get("checkpoint")) and Path(job["checkpoint"]).exists()
-
-
-def attends(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program has attention."""
-    return any("attention" in name or "softmax" in name for name in models.list_operators(program))
 
 
 def prepare(job: Json) -> None:
@@ -70,8 +56,7 @@ def prepare(job: Json) -> None:
     torch.use_deterministic_algorithms(mode=True)
 
 
-def export(module: nn.Module, examples: Tensors, described: Json, bounds: Bounds) -> torch.export.ExportedProgram:
-    """Export a module with the sizes of its source."""
+def _export(module: nn.Module, examples: Tensors, described: Json, bounds: Bounds) -> torch.export.ExportedProgram:
     return exports.export_dynamic(models.Flat(module), examples, described["inputs"], bounds=bounds)
 
 
@@ -81,11 +66,20 @@ def write_program(
     examples: Tensors,
     described: Json,
     *,
-    trained: Json,
+    notes: Json,
     bounds: Bounds = MappingProxyType({}),
 ) -> Json:
-    """Export a module with the sizes and names of its source, and return the notes of the step."""
-    exported = export(module, examples, described, bounds)
+    """Export a module with the sizes and names of its source, and return the notes of the step.
+
+    Args:
+        job: The job of the host.
+        module: The module, in evaluation mode.
+        examples: One tensor for each input.
+        described: The specs of the source.
+        notes: The notes of the training.
+        bounds: The limits of the dynamic sizes.
+    """
+    exported = _export(module, examples, described, bounds)
     written = models.describe_program(exported, described)
     models.save_program(exported, Path(job["output"]), written)
-    return {"outputs": written["outputs"], "metadata": {"training": trained}}
+    return {"outputs": written["outputs"], "metadata": {"training": notes}}

@@ -22,6 +22,7 @@ from hone_runtime.worker.refusal import UnsuitedError
 
 from . import rows
 from .layers import call_module
+from .progress import print_line
 
 Json = dict[str, Any]
 
@@ -131,7 +132,7 @@ class _Training:
         """Train, and return the notes."""
         self._restore()
         done, limit, before = self._done, self._schedule, self._done.seconds
-        print(f"before training: error {done.first_error:.6f} on the search split", flush=True)  # noqa: T201
+        print_line(f"before training: error {done.first_error:.6f} on the search split")
         while done.epochs < done.count and not self._is_stuck():
             began = time.monotonic()
             self._train_epoch()
@@ -178,7 +179,7 @@ class _Training:
         data, done = self._data, self._done
         error, score = data.measure(self._student)
         scored = "" if score is None else f", {data.judge.metric} {score:.4f}"
-        print(f"epoch {done.epochs} of {done.count}: error {error:.6f}{scored} on the search split", flush=True)  # noqa: T201 - the step's log
+        print_line(f"epoch {done.epochs} of {done.count}: error {error:.6f}{scored} on the search split")
         done.log.append({"epoch": done.epochs, "error": error, **({} if score is None else {"score": score})})
         masked = self._after_step is not None
         if self._counts() and (error < done.error or (masked and done.best_epoch == 0)):
@@ -217,14 +218,14 @@ class _Training:
             self._student.load_state_dict(state["student"])
             self._optimizer.load_state_dict(state["optimizer"])
         except Exception as error:  # noqa: BLE001 - a file that was cut, or of another version of torch
-            print(f"training starts anew, since its checkpoint cannot be read: {error}", flush=True)  # noqa: T201
+            print_line(f"training starts anew, since its checkpoint cannot be read: {error}")
             self._student.load_state_dict(self._best)
             return
         self._generator.set_state(state["order"])
         torch.set_rng_state(state["random"])
         self._done = _Progress(**{**state["progress"], "count": self._schedule.epochs})
         self._best = state["best"]
-        print(f"training goes on after epoch {self._done.epochs}", flush=True)  # noqa: T201
+        print_line(f"training goes on after epoch {self._done.epochs}")
 
 
 def _scale(share: float) -> float:

@@ -10,18 +10,18 @@ from torch import fx, nn
 from hone_runtime.worker.refusal import UnsuitedError
 
 from .layers import list_layers
-from .rows import Given
+from .source import Source
 
 
-def factorize(module: fx.GraphModule, given: Given) -> fx.GraphModule:
-    """Return a copy of a module whose wide layers are factorized.
+def factorize(source: Source) -> fx.GraphModule:
+    """Return a copy of a source's module whose wide layers are factorized.
 
     A linear layer becomes two, by the singular values of its weights. A convolution with a square kernel becomes one
     along the height and one along the width (M. Jaderberg et al., "Speeding up Convolutional Neural Networks with Low
     Rank Expansions", BMVC 2014). A layer where this saves no multiplications stays as it is.
     """
-    share, step = given.options["rank"], given.options["round_to"]
-    changed = copy.deepcopy(module)
+    share, step = source.options["rank"], source.options["round_to"]
+    changed = copy.deepcopy(source.module)
     reasons = []
     for name, layer in list_layers(changed).items():
         full = find_full_rank(layer)

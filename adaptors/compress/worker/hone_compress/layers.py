@@ -64,7 +64,7 @@ def _replace_in_place(graph: fx.Graph) -> None:
             or not hasattr(_aten, name[:-1])
         ):
             continue
-        node.target = getattr(getattr(_aten, name[:-1]), node.target._overloadname)  # noqa: SLF001
+        node.target = getattr(getattr(_aten, name[:-1]), node.target._overloadname)  # noqa: SLF001 - no other name has it
         overwritten, nodes = node.args[0], list(graph.nodes)
         for user in {*nodes[nodes.index(node) + 1 :]} & {*overwritten.users}:
             user.replace_input_with(overwritten, node)

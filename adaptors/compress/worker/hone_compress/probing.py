@@ -17,6 +17,8 @@ from hone_pytorch import jobs, steps
 
 from hone_runtime.worker.refusal import UnsuitedError
 
+from .progress import print_line
+
 Json = dict[str, Any]
 Feeds = dict[str, np.ndarray[Any, Any]]
 
@@ -38,7 +40,7 @@ def check_gain(
     try:
         sessions = [_open(job, name, program, described) for name, program in programs.items()]
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; the runtimes decide later
-        print(f"its speed is not compared, since it cannot be written as ONNX: {error}", flush=True)  # noqa: T201
+        print_line(f"its speed is not compared, since it cannot be written as ONNX: {error}")
         return
     gains = dict[str, float]()
     for shape in job["shapes"]:
@@ -51,7 +53,7 @@ def check_gain(
                 spent.append(_time(session, feeds))
         gains[shape["name"]] = min(times[0]) / min(times[1])
     shown = " and ".join(f"{gain:.2f} times as fast at {name}" for name, gain in gains.items())
-    print(f"before training it is {shown}", flush=True)  # noqa: T201 - the step's log
+    print_line(f"before training it is {shown}")
     if max(gains.values()) < _LEAST_SPEEDUP:
         raise UnsuitedError(f"it would not be faster, and is not trained: {shown}")
 

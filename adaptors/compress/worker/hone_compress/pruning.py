@@ -13,24 +13,24 @@ from hone_runtime.worker.refusal import UnsuitedError
 
 from .attention import find_heads
 from .layers import call_module, find_last, list_layers
-from .rows import Given
+from .source import Source
 
 
-def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule:
-    """Return a copy of a module with fewer channels.
+def prune_channels(source: Source) -> fx.GraphModule:
+    """Return a copy of a source's module with fewer channels.
 
     The channels of layers that are added or concatenated are removed together, and those with the smallest norm over
     all these layers first (G. Fang et al., "DepGraph: Towards Any Structural Pruning", CVPR 2023). Widths are rounded
     to multiples of ``round_to``, since kernels compute whole vectors. Of attention, whole heads are removed. Layers
     with the model's outputs stay as they are.
     """
-    ratio, step, examples = given.options["ratio"], given.options["round_to"], given.examples
-    last = find_last(module)
-    if not list_layers(module).keys() - last:
+    ratio, step, examples = source.options["ratio"], source.options["round_to"], source.examples
+    last = find_last(source.module)
+    if not list_layers(source.module).keys() - last:
         raise UnsuitedError("it has no layer whose width does not decide that of an output")
-    pruned = copy.deepcopy(module)
+    pruned = copy.deepcopy(source.module)
     heads = find_heads(pruned)
-    wanted = _list_shapes(module, examples)
+    wanted = _list_shapes(source.module, examples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
         pruner = torch_pruning.pruner.BasePruner(
@@ -46,7 +46,7 @@ def prune_channels(module: fx.GraphModule, given: Given) -> fx.GraphModule:
             head_pruning_ratio=ratio,
         )
         pruner.step()
-    before = {name: layer.weight.shape for name, layer in list_layers(module).items()}
+    before = {name: layer.weight.shape for name, layer in list_layers(source.module).items()}
     if all(layer.weight.shape == before[name] for name, layer in list_layers(pruned).items()):
         raise UnsuitedError(f"no layer is wide enough to lose {ratio:.0%} of its channels in steps of {step}")
     try:

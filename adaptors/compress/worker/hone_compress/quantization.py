@@ -7,19 +7,17 @@ Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018).
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 import torch
-from hone_pytorch import archive, exports, jobs
 from torch import fx
 
 from hone_runtime.worker.refusal import UnsuitedError
 
 from . import rows
-from .compression import attends, prepare, write_program
+from .compression import prepare, write_program
 from .distillation import distil, read_schedule
-from .layers import open_trainable
+from .source import open_source
 
 Json = dict[str, Any]
 _LARGEST_ERROR = 1e-4
@@ -29,22 +27,15 @@ _pt2e = "torchao.quantization.pt2e"
 
 def train_quantized(job: Json) -> Json:
     """Write a program that was trained as quantized by PT2E into the job's output, and return notes."""
-    if archive.is_quantized(Path(job["input"]["path"]) / "model.pt2"):
-        return {"nothing_to_do": "the program is quantized already"}
     prepare(job)
-    program, described = jobs.read_program(job)
-    inputs = described["inputs"]
-    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
-    open_trainable(program, examples)  # raises if it cannot be trained
-    data = rows.read_data(job, inputs, described["outputs"])
-    student = Prepared(program, reduce_range=job["options"]["reduce_range"])
-    student.calibrate(data)
-    notes = distil(student, data, read_schedule(job, attends=attends(program)))
+    source = open_source(job)
+    student = Prepared(source.program, reduce_range=job["options"]["reduce_range"])
+    student.calibrate(source.data)
+    notes = distil(student, source.data, read_schedule(job, attends=source.attends))
     converted = student.convert()
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         raise UnsuitedError("the quantizer found no operator that it could quantize")
-    bounds = exports.find_bounds(program, inputs)
-    written = write_program(job, converted, examples, described, bounds=bounds, trained=notes)
+    written = write_program(job, converted, source.examples, source.described, bounds=source.bounds, notes=notes)
     written["metadata"]["quantization"] = "pt2e-x86-int8"
     return written
 

@@ -9,25 +9,24 @@ from torch import fx
 
 from hone_runtime.worker.refusal import UnsuitedError
 
-from .rows import Given
+from .source import Source
 
 _aten = torch.ops.aten
 
-REPLACED = {_aten.silu.default: "silu", _aten.silu_.default: "silu", _aten.gelu.default: "gelu"}
-"""The operators that are replaced, and their names for people."""
+REPLACED = {_aten.silu.default, _aten.gelu.default}
 BY = {"hard-swish": _aten.hardswish.default, "relu": _aten.relu.default}
 
 
-def replace_layers(module: fx.GraphModule, given: Given) -> fx.GraphModule:
-    """Return a copy of a module with other activations.
+def replace_layers(source: Source) -> fx.GraphModule:
+    """Return a copy of a source's module with other activations.
 
     Kernels for int8 fuse a ReLU into the layer before it, and compute SiLU and GELU in fp32 between two conversions.
     """
-    changed = copy.deepcopy(module)
+    changed = copy.deepcopy(source.module)
     found = [node for node in changed.graph.nodes if node.op == "call_function" and node.target in REPLACED]
     if not found:
         raise UnsuitedError("it has no SiLU or GELU")
     for node in found:
-        node.target, node.args, node.kwargs = BY[given.options["by"]], node.args[:1], {}
+        node.target, node.args, node.kwargs = BY[source.options["by"]], node.args[:1], {}
     changed.recompile()
     return changed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hone_runtime.tuning.judge import Judge
 from hone_runtime.worker.refusal import UnsuitedError
 
 from .layers import call_module
+from .progress import print_line
 
 Json = dict[str, Any]
 Tensors = tuple[torch.Tensor, ...]
@@ -27,42 +29,43 @@ class Data:
 
     Attributes:
         training: The tensors of the training split, rows first.
-        wanted: The source's outputs for them, those with floating-point numbers.
+        training_outputs: The source's outputs for them, those with floating-point numbers.
         search: The tensors of the search split.
-        expected: The source's outputs for them.
-        trained: The positions of the outputs with floating-point numbers.
+        search_outputs: The source's outputs for them.
+        learned: The positions of the outputs with floating-point numbers.
         fixed: The fixed batch size of the model; None if it is free.
         judge: The program's metric on the search split.
         outputs: The names of all outputs.
     """
 
     training: Tensors
-    wanted: Tensors
+    training_outputs: Tensors
     search: Tensors
-    expected: Tensors
-    trained: tuple[int, ...]
+    search_outputs: Tensors
+    learned: tuple[int, ...]
     fixed: int | None
     judge: Judge
     outputs: tuple[str, ...]
-    scale: Tensors = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", tuple(one.float().var(unbiased=False) + 1e-6 for one in self.wanted))
+    @cached_property
+    def scale(self) -> Tensors:
+        """The variance of each learned output over the training split."""
+        return tuple(one.float().var(unbiased=False) + 1e-6 for one in self.training_outputs)
 
     def check(self) -> None:
         """Raise an ``UnsuitedError`` if nothing can be trained on these rows."""
         count, size = len(self.training[0]), self.fixed or 1
-        if not self.trained:
+        if not self.learned:
             raise UnsuitedError("no output has floating-point numbers, and there is nothing to learn from")
         if count < size:
             raise UnsuitedError(f"the training split has {count} rows, and the model takes {size} at once")
-        sides = {"training": (self.training, self.wanted), "search": (self.search, self.expected)}
+        sides = {"training": (self.training, self.training_outputs), "search": (self.search, self.search_outputs)}
         for split, (inputs, outputs) in sides.items():
             if any(one.dim() == 0 or len(one) != len(inputs[0]) for one in outputs):
                 raise UnsuitedError("it has an output without one row for each row of the inputs")
             if any(one.dtype.is_floating_point and not torch.isfinite(one).all() for one in (*inputs, *outputs)):
                 raise UnsuitedError(f"the {split} split, or an output of the source for it, has NaN or infinity")
-        if all(torch.allclose(one, one[:1], rtol=1e-4, atol=1e-5) for one in self.wanted) and count > 1:
+        if all(torch.allclose(one, one[:1], rtol=1e-4, atol=1e-5) for one in self.training_outputs) and count > 1:
             raise UnsuitedError(
                 f"the source returns the same for all {count} rows of the training split: nothing can be learned"
             )
@@ -84,11 +87,11 @@ class Data:
 
     def take_wanted(self, numbers: torch.Tensor) -> Tensors:
         """Return the source's outputs for these rows."""
-        return tuple(one[numbers] for one in self.wanted)
+        return tuple(one[numbers] for one in self.training_outputs)
 
     def compare(self, found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the mean squared error of all trained outputs, each in units of its variance over the split."""
-        chosen = [found[index] for index in self.trained]
+        """Return the mean squared error of all learned outputs, each in units of its variance over the split."""
+        chosen = [found[index] for index in self.learned]
         if any(a.shape != b.shape for a, b in zip(chosen, wanted, strict=True)):
             raise UnsuitedError("it returns other shapes than the source")
         parts = zip(chosen, wanted, self.scale, strict=True)
@@ -105,21 +108,21 @@ class Data:
         try:
             score: float | None = self.judge.sign * self.judge.measure(outputs)
         except Exception as error:  # noqa: BLE001 - a program's metric may raise anything; the gates judge it later
-            print(f"{self.judge.metric} has no value: {error}", flush=True)  # noqa: T201 - the step's log
+            print_line(f"{self.judge.metric} has no value: {error}")
             score = None
         return self._find_error(found), score
 
     def _find_error(self, found: Tensors) -> float:
-        return float(self.compare(found, [self.expected[index] for index in self.trained]))
+        return float(self.compare(found, [self.search_outputs[index] for index in self.learned]))
 
     def shorten(self, count: int) -> Data:
         """Return the data with the first rows of the training split only."""
-        training, wanted = (tuple(one[:count] for one in side) for side in (self.training, self.wanted))
-        return replace(self, training=training, wanted=wanted)
+        training, wanted = (tuple(one[:count] for one in side) for side in (self.training, self.training_outputs))
+        return replace(self, training=training, training_outputs=wanted)
 
     def measure_training_error(self, module: nn.Module) -> float:
         """Return the error of a module on the training split, as ``compare``."""
-        return float(self.compare(self.run(module, self.training), self.wanted))
+        return float(self.compare(self.run(module, self.training), self.training_outputs))
 
     def run(self, module: nn.Module, tensors: Tensors) -> Tensors:
         """Return a module's outputs for all rows, in calls of one size; the last call is filled with first rows."""
@@ -134,21 +137,6 @@ class Data:
         return self.fixed or min(batch, len(self.training[0]))
 
 
-@dataclass(frozen=True)
-class Given:
-    """What a change of a network is made from.
-
-    Attributes:
-        options: The adaptor's options.
-        data: The rows of the training.
-        examples: One tensor for each input.
-    """
-
-    options: Json
-    data: Data
-    examples: Tensors
-
-
 def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Data:
     """Return the rows of a job, for these inputs and outputs of its model.
 
@@ -157,14 +145,14 @@ def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Dat
     """
     program = job["program"]
     names = tuple(spec["name"] for spec in outputs)
-    wanted, expected = (_read(program[key], outputs) for key in ("trained", "source"))
-    trained = tuple(index for index, one in enumerate(expected) if one.dtype.is_floating_point)
+    wanted, expected = (_read(program[key], outputs) for key in ("teacher", "source"))
+    learned = tuple(index for index, one in enumerate(expected) if one.dtype.is_floating_point)
     data = Data(
         training=_read(job["training"], inputs),
-        wanted=tuple(wanted[index] for index in trained),
+        training_outputs=tuple(wanted[index] for index in learned),
         search=_read(program["feeds"], inputs),
-        expected=expected,
-        trained=trained,
+        search_outputs=expected,
+        learned=learned,
         fixed=shapes.find_fixed_batch(spec["shape"] for spec in inputs),
         judge=Judge(program),
         outputs=names,

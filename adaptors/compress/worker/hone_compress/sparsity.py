@@ -17,7 +17,7 @@ from hone_runtime.worker.refusal import UnsuitedError
 from .compression import compress
 from .distillation import SETTLED
 from .layers import list_layers
-from .rows import Given
+from .source import Source
 
 Json = dict[str, Any]
 
@@ -26,23 +26,16 @@ _UPDATES = 50
 
 def sparsify(job: Json) -> Json:
     """Write a program with masked weights into the job's output, and return notes."""
-    masks = list[Masks]()
+    options = job["options"]
+    masks = Masks(pattern=options["pattern"], sparsity=options["sparsity"])
 
-    def change(module: fx.GraphModule, given: Given) -> fx.GraphModule:
-        changed = copy.deepcopy(module)
-        made = Masks(changed, pattern=given.options["pattern"], sparsity=given.options["sparsity"])
-        if not len(made):
-            raise UnsuitedError("it has no layer whose inputs fit the pattern")
-        masks.append(made)
+    def cover(source: Source) -> fx.GraphModule:
+        changed = copy.deepcopy(source.module)
+        masks.cover(changed)
         return changed
 
-    def apply(share: float) -> None:
-        masks[0].apply(share)
-
-    notes = compress(job, change, shrinks=False, after_step=apply)
-    if "nothing_to_do" in notes:
-        return notes
-    found, wanted = masks[0].measure(), job["options"]["sparsity"]
+    notes = compress(job, cover, shrinks=False, after_step=masks.apply)
+    found, wanted = masks.measure(), options["sparsity"]
     if found < wanted - 0.05:
         raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}", slug="budget")
     notes["metadata"]["training"]["sparsity"] = round(found, 4)
@@ -52,13 +45,16 @@ def sparsify(job: Json) -> Json:
 class Masks:
     """The masks of a module's layers, applied after each step of the optimizer."""
 
-    def __init__(self, module: fx.GraphModule, *, pattern: str, sparsity: float) -> None:
+    def __init__(self, *, pattern: str, sparsity: float) -> None:
         self._pattern, self._sparsity, self._updated = pattern, sparsity, -1
-        self._layers = [one for one in list_layers(module).values() if fits(one, pattern)]
-        self._masks = [torch.ones_like(one.weight, dtype=torch.bool) for one in self._layers]
+        self._layers: list[nn.Module] = []
+        self._masks: list[torch.Tensor] = []
 
-    def __len__(self) -> int:
-        return len(self._layers)
+    def cover(self, module: fx.GraphModule) -> None:
+        """Find the layers of a module that are masked; raise an ``UnsuitedError`` if there are none."""
+        self._layers = [one for one in list_layers(module).values() if fits(one, self._pattern)]
+        if not self._layers:
+            raise UnsuitedError("it has no layer whose inputs fit the pattern")
 
     def apply(self, share: float) -> None:
         """Set masked weights to zero; ``share`` of the training is done."""

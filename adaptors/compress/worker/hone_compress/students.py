@@ -33,12 +33,12 @@ def train_student(job: Json) -> Json:
     check_student(student, examples, outputs)
     attends = any(isinstance(one, nn.MultiheadAttention | nn.LayerNorm) for one in student.modules())
     notes = distil(student, data, read_schedule(job, attends=attends))
-    trained = {
+    notes = {
         "class": job["options"]["student"].rpartition("/")[2],
         "parameters": [count_parameters(student)],
         **notes,
     }
-    return write_program(job, student.eval(), examples, {"inputs": inputs, "outputs": outputs}, trained=trained)
+    return write_program(job, student.eval(), examples, {"inputs": inputs, "outputs": outputs}, notes=notes)
 
 
 def open_student(options: Json, temporary: Path) -> nn.Module:

@@ -137,7 +137,7 @@ def explain_missing(error: Exception, batches: Batches) -> Json | None:
     """Return the refusal of calibration rows with NaN, if they are the cause of an error; otherwise None."""
     if "scale" not in str(error) or not (missing := batches.find_missing()):
         return None
-    return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so their ranges are unknown"}
+    return {"refused": f"the calibration rows have NaN in {', '.join(missing)}, so their ranges are unknown"}
 
 
 def make_static_arguments(options: Json, *, large: bool) -> Json:

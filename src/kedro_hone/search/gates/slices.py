@@ -60,9 +60,9 @@ def _explain(candidate: str, quality: Quality, worst: SliceQuality, *, judged: G
         change = (
             f"{quality.metric} of {candidate} goes from {worst.source:.4f} to {worst.candidate:.4f} in the slice {rows}"
         )
-    end = f"at most {worst.drop.high:.4f}" if is_bounded(worst.drop.high) else "without a known end"
+    end = f"of at most {worst.drop.high:.4f}" if is_bounded(worst.drop.high) else "without a known end"
     if judged is GateOutcome.FAILS:
-        end = f"at least {worst.drop.low:.4f}"
+        end = f"of at least {worst.drop.low:.4f}"
     same = [one.name for one in quality.slices if judge_slice(one, limit.drop) is judged and one is not worst]
     others = ""
     if judged is not GateOutcome.HOLDS and same:
@@ -73,9 +73,7 @@ def _explain(candidate: str, quality: Quality, worst: SliceQuality, *, judged: G
         GateOutcome.FAILS: "a slice loses more than is allowed: ",
         GateOutcome.UNDECIDED: "a slice cannot be proved to lose no more than is allowed: ",
     }
-    return f"{words[judged]}{change}, a drop of {end} where {limit.drop:g} is allowed{others}".replace(
-        "a drop of without", "a drop without"
-    )
+    return f"{words[judged]}{change}, a drop {end} where {limit.drop:g} is allowed{others}"
 
 
 GATE = Gate(

@@ -11,12 +11,11 @@ from typing import Final
 
 from hone_runtime.contract.adaptor import Adaptor, Need
 from hone_runtime.text import open_logger
-from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.artifact import TRAINED, Artifact
 from hone_runtime.values.outcome import Outcome
 from hone_runtime.values.regular import open_regular
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.search.steps.inheritance import TRAINED
 
 logger = open_logger(__name__)
 

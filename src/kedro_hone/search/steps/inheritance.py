@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from hone_runtime.contract.adaptor import Adaptor
-from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.artifact import TRAINED, Artifact
 from hone_runtime.values.base import Json
 
-TRAINED: Final = "trained"
-"""The notes of each adaptor of a route that trained the network, by its name; absent if none did."""
 TRAINING: Final = "training"
 """What the worker of such an adaptor notes of its training."""
 INHERITED: Final = (

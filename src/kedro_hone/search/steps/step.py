@@ -274,7 +274,7 @@ class _Step:
             "targets": str(context.locate(search.targets)),
             "source": str(tree / self.reference.outputs),
             "outputs": [spec.name for spec in self.parent.outputs],
-            **({"trained": str(tree / self.reference.training)} if Need.TRAINING_DATA in self.adaptor.needs else {}),
+            **({"teacher": str(tree / self.reference.training)} if Need.TRAINING_DATA in self.adaptor.needs else {}),
         }
 
     def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:

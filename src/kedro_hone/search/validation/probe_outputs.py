@@ -166,7 +166,7 @@ class Probing:
                 arrays = (read_arrays(path) for path in (self._tree / probe.feeds, self._tree / probe.outputs, made))
                 tied = all(reasons.values()) and _is_tied(*arrays, usual=read_arrays(self._outputs))
                 reason = next(iter(reasons))
-                spared = probe.lenient or (probe.unlike_data and bool(self._artifact.metadata.get("trained")))
+                spared = probe.lenient or (probe.unlike_data and self._artifact.is_trained)
                 if not spared and not tied:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{self._suggest(probe)}", limits=())
                 kind = _UNUSUAL if probe.lenient else _UNLIKE if spared else ""

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.composite import read_parts
 from hone_runtime.values.measurement import Quality
-from hone_runtime.values.outcome import Outcome
 
 ANOMALOUS: Final = "ANOMALOUS"
 """The word that begins the reason."""
-TRAINED: Final = "trained"
-"""The key of an artifact's metadata: whether a step of its route changed what the network computes."""
 GAIN: Final = 0.05
 """The largest gain that is no anomaly, as a share of the source's metric."""
-
-
-def is_trained(outcome: Outcome) -> bool:
-    """Return whether an artifact, or any part of a composite, was trained."""
-    if not isinstance(outcome, Artifact):
-        return False
-    notes = (outcome.metadata, *(part.metadata for part in read_parts(outcome)))
-    return any(bool(note.get(TRAINED)) for note in notes)
 
 
 def find_anomaly(quality: Quality, *, trained: bool) -> str:

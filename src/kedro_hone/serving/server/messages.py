@@ -19,6 +19,7 @@ JSON_LENGTH: Final[str] = INFERENCE_CONTENT_LENGTH_HEADER
 MOST_TENSORS: Final = 1024
 """The most inputs, outputs or parameters of a request."""
 MOST_AXES: Final = 32
+"""The most sizes of a tensor's shape."""
 SIZE: Final = "content-length"
 """The header with the size of a request, which gRPC lacks."""
 
@@ -90,7 +91,7 @@ def read_request(body: bytes, json_length: str | None, *, model: str) -> InferRe
 
 
 def _check_counts(document: Any) -> None:
-    """Raise a ``RequestError`` for a request of many parts: pydantic makes an error of each, a thousand bytes large."""
+    """Raise a ``RequestError`` for a request of many parts: pydantic makes errors of each, far larger than the part."""
     if not isinstance(document, dict):
         return
     parts = [document, *(one for side in ("inputs", "outputs") for one in _list(document.get(side)))]

@@ -21,8 +21,7 @@ TEXT_INPUT: Final = TensorDescription(name="text", datatype=TEXT, shape=(-1,))
 """The only input of a model with a tokenizer: a text for each row."""
 
 MOST_CHARACTERS: Final = 1 << 18
-"""The most characters of the texts of a request: splitting them takes up to half a second, in which no other request
-is read."""
+"""The most characters of the texts of a request: one reader splits those of all requests in turn."""
 
 _FIELDS: Final = {"input_ids": "ids", MASK: "attention_mask", "token_type_ids": "type_ids"}
 

@@ -10,7 +10,7 @@ from toolchains.toy import adaptor as toy
 from hone_runtime.contract.adaptor import Need
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.values.artifact import StepFacts
-from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.search.steps.step import _Step, transform
 
@@ -132,3 +132,19 @@ def test_the_limits_of_gates_are_in_the_job_and_the_key_of_adaptors_that_need_th
     assert found == limits
     changed = make(conversion=0.2, drop=0.06)[1] != key
     assert changed == (need is not None)
+
+
+def test_a_training_that_cannot_go_on_loses_nothing(context, monkeypatch):
+    """Its earlier result and its checkpoint stay, for a run with more time."""
+    trains = replace(toy.COMPRESS, trains=True)
+    monkeypatch.setattr("kedro_hone.search.steps.step._Step._has_labels", lambda _: True)
+    monkeypatch.setattr("kedro_hone.search.steps.step.goes_on", lambda *_, run: run == "2")
+    first = transform(trains, toy.ToyOptions(), context.source, run_in(context, "1"), reference=None)
+    assert first.kind == "artifact"
+    failed = Failed(by=trains.name, failure=FailureClass.CRASH, reason="gone")
+    for outcome in (failed, Refused(by=trains.name, slug="budget", reason="late")):
+        with monkeypatch.context() as patched:
+            patched.setattr("kedro_hone.search.steps.step._Step._run", lambda *_, given=outcome: given)
+            again = transform(trains, toy.ToyOptions(), context.source, run_in(context, "2"), reference=None)
+        assert again.digest == first.digest
+    assert transform(trains, toy.ToyOptions(), context.source, run_in(context, "3"), reference=None) == first

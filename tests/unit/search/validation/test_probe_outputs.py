@@ -64,13 +64,15 @@ def test_of_a_candidate_that_was_ended_from_outside_nothing_is_known(make, failu
 def judge(tmp_path):
     """Return a function that judges what a candidate returns for one probe, whose rows and due outputs are given."""
 
-    def judge(rows, due, made, *, exact):
+    def judge(rows, due, made, *, exact, trained=False, unlike_data=False):
         for name, arrays in (("feeds", {"x": rows}), ("due", due), ("made", made), ("usual", USUAL)):
             np.savez(tmp_path / f"{name}.npz", **arrays)
         specs = [TensorSpec(name=name, dtype=str(array.dtype), shape=("batch", 2)) for name, array in due.items()]
-        probe = ProbeRows(name="zeros", feeds="feeds.npz", outputs="due.npz", extreme=False)
+        probe = ProbeRows(name="zeros", feeds="feeds.npz", outputs="due.npz", extreme=False, unlike_data=unlike_data)
         probing = object.__new__(Probing)
         probing._artifact, probing._exact = ARTIFACT.model_copy(update={"outputs": tuple(specs)}), exact
+        if trained:
+            probing._artifact = probing._artifact.model_copy(update={"metadata": {"trained": {"a.b": {}}}})
         gates = SimpleNamespace(conversion=None, unscored=0.1)
         probing._context = SimpleNamespace(
             recipe=SimpleNamespace(gates=gates, model=SimpleNamespace(ranges={"x": (0, 9)})), source=ARTIFACT
@@ -121,3 +123,12 @@ def test_without_equal_scores_in_two_rows_another_class_is_wrong(judge, rows, sc
     shown = {} if scores is None else {"scores": scores}
     found = judge(np.zeros((rows, 3)), {**shown, "label": FIRST[:rows]}, {**shown, "label": LAST[:rows]}, exact=False)
     assert "label" in found.wrong
+
+
+@pytest.mark.parametrize(("trained", "unlike_data", "dropped"), [(0, 1, True), (1, 0, True), (1, 1, False)])
+def test_only_a_trained_candidate_may_differ_and_only_on_rows_unlike_the_data(judge, trained, unlike_data, dropped):
+    rows = np.arange(10, dtype=np.float32).reshape(5, 2)
+    due, made = {"scores": rows + 1}, {"scores": -rows - 1}
+    found = judge(rows, due, made, exact=False, trained=trained, unlike_data=unlike_data)
+    assert bool(found.wrong) is dropped
+    assert any("rows unlike the data" in limit for limit in found.limits) is not dropped

@@ -18,11 +18,10 @@ from hone_runtime.values.measurement import (
     RaceResult,
     Speedup,
 )
-from hone_runtime.values.outcome import Refused
 from kedro_hone.core.gates import Measurements
 from kedro_hone.nodes.publish import find_withheld
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.verdict.anomaly import find_anomaly, is_trained
+from kedro_hone.search.verdict.anomaly import find_anomaly
 from kedro_hone.search.verdict.verdict import GateResults, decide, evaluate_gates
 
 ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
@@ -54,18 +53,6 @@ BETTER, SAME = make_quality(-0.10, -0.02), make_quality(-0.004, 0.005)
 def test_only_a_certain_gain_of_a_trained_candidate_is_one(quality, trained, found):
     reason = find_anomaly(quality, trained=trained)
     assert reason.startswith("ANOMALOUS: ") is found
-
-
-def test_a_composite_is_trained_if_any_part_is():
-    parts = [
-        {"candidate": "a", "digest": "sha256:1", "runtime": "onnxruntime", "format": "onnx", "metadata": notes}
-        for notes in ({}, {"trained": True})
-    ]
-    composite = ARTIFACT.model_copy(update={"format": "composite", "metadata": {"parts": parts}})
-    assert is_trained(composite)
-    assert is_trained(TRAINED)
-    assert not is_trained(ARTIFACT)
-    assert not is_trained(Refused(by="a", reason="no"))
 
 
 def run(*finalists, allow=False, **gates):

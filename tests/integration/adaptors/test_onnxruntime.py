@@ -535,7 +535,7 @@ def test_rows_with_missing_values_have_no_ranges(bench, tmp_path, digits_onnx, d
     arrays["image"][:, 0, 2] = np.nan
     np.savez(tmp_path / "missing.npz", **arrays)
     notes, _ = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=str(tmp_path / "missing.npz"))
-    assert notes["refused"] == "the calibration rows hold NaN in image, so their ranges are unknown"
+    assert notes["refused"] == "the calibration rows have NaN in image, so their ranges are unknown"
 
 
 def test_a_graph_in_double_precision_has_no_weights_of_four_bits(bench, tmp_path):

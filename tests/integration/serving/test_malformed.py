@@ -256,9 +256,9 @@ def test_trailers_without_an_end_close_the_connection(server) -> None:
 
 
 @pytest.mark.attack(
-    what="many small requests that become large when they are decompressed",
+    what="a small compressed request of 100,000 inputs, which takes gigabytes to check",
     who="network",
-    stopped_by="each counts as large as it may become while it is decompressed, in a thread",
+    stopped_by="the parts of a request are counted before they are checked",
 )
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("many ")])
 def test_many_parts_are_counted_before_they_are_read(server, name: str) -> None:
@@ -268,6 +268,11 @@ def test_many_parts_are_counted_before_they_are_read(server, name: str) -> None:
     assert "has more than" in found[1]["error"]
 
 
+@pytest.mark.attack(
+    what="a second request in the body of one that asks for another protocol",
+    who="network",
+    stopped_by="400, and the connection ends",
+)
 def test_an_upgrade_hides_no_request_in_a_body(server) -> None:
     hidden = b"GET /v2/models/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
     head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n".encode()
@@ -286,6 +291,11 @@ def test_an_upgrade_hides_no_request_in_a_body(server) -> None:
     assert server.call(INFER, VALID)[0] == 200
 
 
+@pytest.mark.attack(
+    what="many small requests that become large when they are decompressed",
+    who="network",
+    stopped_by="each counts as large as it may become while it is decompressed, in a thread",
+)
 def test_compressed_requests_share_the_memory(server) -> None:
     body = gzip.compress(b" " * (1 << 20), mtime=0)
     with ThreadPoolExecutor(32) as pool:

@@ -20,6 +20,7 @@ from hone_runtime.values.measurement import RACED, RaceResult, Standing, Status,
 from hone_runtime.values.outcome import Outcome, Refused
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.steps.inheritance import INHERITED
+from kedro_hone.search.verdict.provability import is_provable
 from kedro_hone.search.verdict.verdict import can_win
 
 logger = open_logger(__name__)
@@ -35,6 +36,8 @@ def compose(*, context: RunContext, result: RaceResult) -> Outcome:
     if context.recipe.confirm.finalists < 2:
         return refuse(reason="the recipe confirms one finalist, which is the best candidate of the race")
     able = [one for one in result.validations if one.status is Status.MEASURED and can_win(one, context.recipe.gates)]
+    # A composite loses what any of its parts loses: one that the gate cannot prove makes it another that it cannot.
+    able = [one for one in able if is_provable(one, context)] or able
     artifacts = _find_artifacts(able)
     names = {one.candidate.id for one in able}
     best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in names), None)

@@ -50,6 +50,7 @@ from kedro_hone.search.plan.confirmation import (
 from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
 from kedro_hone.search.race.operators import count_operators
 from kedro_hone.search.race.timings import SOURCE, Timings
+from kedro_hone.search.verdict.provability import choose_finalists, is_provable
 from kedro_hone.search.verdict.verdict import can_win, list_limits, misses_tail
 
 logger = open_logger(__name__)
@@ -64,8 +65,10 @@ def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
     measured = [one.id for one in result.standings if one.status is Status.MEASURED]
     # Those that cannot win displace no finalist.
     slow = {one.id for one in result.standings if misses_tail(one.latency, context.recipe.all_gates)}
-    measured.sort(key=lambda name: name in slow or not can_win(validated[name], context.recipe.gates))
-    names = measured[: context.recipe.confirm.finalists]
+    unable = {name for name in measured if name in slow or not can_win(validated[name], context.recipe.gates)}
+    measured.sort(key=unable.__contains__)
+    safe = {name for name in measured if name not in unable and is_provable(validated[name], context)}
+    names = choose_finalists(measured, safe, count=context.recipe.confirm.finalists)
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice
     confidence = chosen.confidence if chosen else context.recipe.gates.confidence

@@ -33,6 +33,7 @@ from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
 from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
 from kedro_hone.search.race.timings import SOURCE, Timings
 from kedro_hone.search.validation.validation import validate_until_valid
+from kedro_hone.search.verdict.provability import is_provable
 from kedro_hone.search.verdict.verdict import can_win, misses_tail
 
 logger = open_logger(__name__)
@@ -75,7 +76,7 @@ class Race:
 
     Of candidates with the same files, runtime and run options, only the one with the shortest route is measured for
     all. A candidate that cannot win, since it may not be published or already fails a gate, races too, but never
-    displaces one that can.
+    displaces one that can. Nor does one whose drop the gate split probably cannot prove displace one whose drop it can.
 
     Args:
         validations: The validations of all candidates, in the order of launches.
@@ -91,7 +92,7 @@ class Race:
         self._left: dict[str, dict[str, Any]] = {}
         self._measured = 0.0  # seconds
         self._load = read_load()
-        self._unable = set[str]()
+        self._unable, self._unproved = set[str](), set[str]()
         valid = [one for one in validations if one.status is Status.MEASURED]
         originals: dict[str, str] = {}
         for one in sorted(valid, key=lambda one: (not one.publishable, len(one.candidate.route), one.candidate.id)):
@@ -104,6 +105,7 @@ class Race:
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
             self._unable |= set() if can_win(one, context.recipe.gates) else {name}
+            self._unproved |= set() if is_provable(one, context) else {name}
         ordered = [one.candidate.id for one in valid if one.candidate.id in self.artifacts]
         ordered.sort(key=self._unable.__contains__)
         self._waiting = ordered[: self._recipe.race.candidates]
@@ -176,7 +178,8 @@ class Race:
             best = {"best": self._describe_best()}
             logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1, extra=best)
             rivals = self._running.keys() - {SOURCE} - self._find_unable()
-            decided = len(rivals) <= finalists or rounds >= limits.rounds
+            most = max(len(rivals & self._unproved), len(rivals - self._unproved))
+            decided = most <= finalists or rounds >= limits.rounds
             if self._find_end():
                 break
         return decided
@@ -201,11 +204,12 @@ class Race:
                 self._leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
 
     def _drop_slow(self) -> None:
-        """Drop candidates that are too slow; one that cannot win does not cause others to be dropped."""
+        """Drop candidates that are too slow, each compared with those that are at least as likely to win as it is."""
         objectives, finalists = self._find_objectives(), self._recipe.confirm.finalists
         unable = self._find_unable()
         able = {name: one for name, one in objectives.items() if name not in unable}
-        for rivals, group in ((able, {*able}), (objectives, unable)):
+        proved = {name: one for name, one in able.items() if name not in self._unproved}
+        for rivals, group in ((proved, {*proved}), (able, able.keys() - proved.keys()), (objectives, unable)):
             best = max((interval.estimate for interval in rivals.values()), default=1.0)
             for name in sorted(find_dropped(rivals, keep=finalists) & group):
                 rounds, mine = len(self.timings.select(name)), objectives[name].estimate
@@ -214,10 +218,14 @@ class Race:
                 logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
 
     def _drop_slowest(self) -> None:
-        """Before the next heat, retain only as many as can be confirmed."""
+        """Before the next heat, retain only as many as can be confirmed, and as many that probably cannot be proved."""
         objectives, unable = self._find_objectives(), self._find_unable()
         ranked = sorted(objectives.keys() - unable, key=lambda name: (-objectives[name].estimate, name))
-        for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & unable)]:
+        for unproved in (False, True):
+            group = [name for name in ranked if (name in self._unproved) is unproved]
+            for name in group[self._recipe.confirm.finalists :]:
+                self._leave(name, Status.MEASURED)
+        for name in sorted(objectives.keys() & unable):
             self._leave(name, Status.MEASURED)
 
     def _find_unable(self) -> set[str]:

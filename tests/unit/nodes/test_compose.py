@@ -66,6 +66,12 @@ def test_what_misses_a_gate_by_its_validation_is_no_part():
     assert "no candidate is faster than a at any shape" in refuse(race(*sized), gates={"size_mb": 1.0})
 
 
+def test_what_the_gate_cannot_prove_is_no_part_beside_others(monkeypatch):
+    rival = make("b", {"batch1": 1.0, "batch64": 9.0})
+    monkeypatch.setattr("kedro_hone.nodes.compose.is_provable", lambda one, _: one.candidate.id == "a")
+    assert "no candidate is faster than a at any shape by 5%" in refuse(race(make("a", BEST), rival))
+
+
 def test_what_failed_in_the_race_is_no_part():
     failed = make("b", {"batch1": 1.0, "batch64": 9.0}, status=Status.FAILED)
     assert "no candidate is faster" in refuse(race(make("a", BEST), failed))

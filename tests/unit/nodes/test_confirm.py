@@ -142,6 +142,14 @@ def test_what_misses_a_gate_by_its_validation_takes_no_finalists_place(tmp_path,
     assert sorted(one.id for one in confirm(**given).finalists) == ["small", "unknown"]
 
 
+@pytest.mark.parametrize(("safe", "confirmed"), [("c", ["a", "c"]), ("b", ["a", "b"]), ("", ["a", "b"])])
+def test_one_finalist_is_one_that_the_gate_probably_can_prove(tmp_path, monkeypatch, safe, confirmed):
+    monkeypatch.setattr(Launches, "run", lambda _: None)
+    monkeypatch.setattr("kedro_hone.nodes.confirm.is_provable", lambda one, _: one.candidate.id == safe)
+    found = confirm(**line_up(tmp_path, "a", "b", "c", finalists=2))
+    assert sorted(one.id for one in found.finalists) == confirmed
+
+
 def test_where_every_finalist_failed_nothing_more_is_launched(tmp_path, monkeypatch):
     launched = []
 

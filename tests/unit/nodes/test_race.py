@@ -173,6 +173,24 @@ def test_what_may_not_be_published_drops_nobody_and_takes_no_place(hold):
     assert race.rank()[0].id == "e1"
 
 
+def test_what_the_gate_cannot_prove_drops_nothing_that_it_can(hold, monkeypatch):
+    """Five fast ones whose drop is too large are compared among themselves, and end no race of the others."""
+    monkeypatch.setattr("kedro_hone.nodes.race.is_provable", lambda one, _: one.candidate.id in "ab")
+    race = line_up(*(validation(name) for name in "abcdefg"), finalists=2)
+    hold(race, a=1.0, b=2.0, c=9.0, d=8.0, e=5.0, f=4.0, g=3.0)
+    ends = find_ends(race)
+    assert {name for name, (status, _) in ends.items() if status is Status.MEASURED} == {*"abcd"}
+    assert [*ends][:2] == ["c", "d"]
+
+
+def test_the_next_heat_runs_beside_as_many_of_either_kind_as_can_be_confirmed(hold, monkeypatch):
+    monkeypatch.setattr("kedro_hone.nodes.race.is_provable", lambda one, _: one.candidate.id in "ab")
+    race = line_up(*(validation(name, memory=2 << 20) for name in "abcd"), memory_mb=2, finalists=1)
+    assert hold(race, a=1.0, b=2.0, c=9.0, d=8.0)[1] == [["a"], ["b"], ["c"], ["d"]]
+    ends = find_ends(race)
+    assert [ends[name][0] for name in "bc"] == [Status.MEASURED] * 2
+
+
 def test_what_may_not_be_published_is_launched_last(hold):
     race = line_up(validation("a", publishable=False, memory=1), validation("b", memory=1), memory_mb=1)
     assert hold(race, a=9.0, b=2.0)[1] == [["b"], ["a"]]

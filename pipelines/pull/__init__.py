@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from hone_runtime.contract.adaptor import Need
 from hone_runtime.values.samples import SPLITS, TRAINING
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
@@ -18,8 +17,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
 
     The training split is only read if an adaptor of the plan is trained with it, and not required otherwise.
     """
-    trains = any(Need.TRAINING_DATA in step.adaptor.needs for step in plan.routes.steps)
-    splits = (*SPLITS, TRAINING) if trains else SPLITS
+    splits = (*SPLITS, TRAINING) if plan.trains else SPLITS
     read = ("model", "trust", "shapes", "threads", "seed", "environments", "missing_toolchains")
     prepared = ("program.name", "program.options", "shapes", "calibration_rows")
     data, made = {name: name for name in ("source", *splits)}, ["version", "source"]

@@ -20,6 +20,7 @@ from hone_runtime.errors import ExitCode, HoneError
 from hone_runtime.text import clean_line, clean_text
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.tracking import pin_store
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock, read_holder
 from kedro_hone.core.store.disk import find_disk_error
@@ -112,7 +113,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         raise HoneError("option-invalid", "--data is in the folder of the run.", why=why, hint="Name another --folder.")
     existed = folder.exists()
     new = claim_folder(folder, flag="--folder")
-    _pin_registry(start)
+    pin_store(os.environ, start)
     os.environ.pop("KEDRO_ENV", None)  # the derived project has one environment
     with (
         note_start(start),
@@ -225,15 +226,6 @@ def _name_folder(request: Request) -> Path:
     """Return a folder in the user's cache for a model and its data: a second run finds what was built."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.source.rpartition(":")[2]).strip("-")[-40:]
     return find_home() / "projects" / f"{name}-{digest_json([request.source, dict(request.data)])[7:17]}"
-
-
-def _pin_registry(start: Path) -> None:
-    """Fix the tracking URI that MLflow would derive from the current folder, before another one is entered."""
-    for name in ("mlflow.db", "data/mlflow.db"):
-        if "MLFLOW_TRACKING_URI" not in os.environ and (start / name).is_file():
-            os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{start / name}"
-    if "MLFLOW_TRACKING_URI" not in os.environ and (start / "mlruns").is_dir():
-        os.environ["MLFLOW_TRACKING_URI"] = (start / "mlruns").as_uri()
 
 
 def _print_plan(proposal: Proposal) -> None:

@@ -148,3 +148,12 @@ def format_yaml(content: Mapping[str, Any]) -> str:
 
 def _format(content: Mapping[str, Any]) -> bytes:
     return (_ABOUT + format_yaml(content)).encode()
+
+
+def merge(recipe: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe with settings over it, section by section."""
+    merged = dict(recipe)
+    for name, value in settings.items():
+        known = merged.get(name)
+        merged[name] = merge(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
+    return merged

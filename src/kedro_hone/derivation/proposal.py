@@ -14,7 +14,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, Stage
-from hone_runtime.values.samples import GATE, SEARCH
+from hone_runtime.values.samples import GATE, SEARCH, TRAINING
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -36,7 +36,7 @@ from kedro_hone.derivation.metric import (
 )
 from kedro_hone.derivation.origins import Origin, name_origin
 from kedro_hone.derivation.program import FIDELITY, ChosenProgram, choose_program
-from kedro_hone.derivation.project import DATA, nest
+from kedro_hone.derivation.project import DATA, merge, nest
 from kedro_hone.derivation.request import WHOLE, Request
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
@@ -44,6 +44,7 @@ from kedro_hone.derivation.splits import Division, describe, divide, round_up, w
 from kedro_hone.derivation.tables import read_table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.programs import call_program, copy_program, find_program, list_options, locate_program
+from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
@@ -99,7 +100,7 @@ def propose(request: Request, folder: Path) -> Proposal:
     store = Store(folder / "data" / "hone" / "store")
     run = RunFolder(root=folder / "data" / "hone" / "derivation", run_id="model", project=folder)
     settings = nest(request.settings)
-    asked = read_recipe(_merge({"model": {"uri": request.source}}, settings))
+    asked = read_recipe(merge({"model": {"uri": request.source}}, settings))
     registry = find_registry(request.source, project=folder)
     version, source = fetch(registry.find_source(request.source), registry, asked, store, run)
     data = _read_data(request, source, asked, folder) if request.data else _draw_data(request, source, folder)
@@ -124,7 +125,7 @@ def propose(request: Request, folder: Path) -> Proposal:
     }
     if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
         settings |= _add_converters(str(source.runtime), asked)
-    recipe = _merge(recipe, settings)
+    recipe = merge(recipe, settings)
     gates = read_recipe(recipe).gates
     limits = {metric.name: gates.drop}
     limits |= {describe_metric(name, data.all_classes, options): most for name, most in gates.drops.items()}
@@ -168,6 +169,10 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
             lines=(*lines, *notes),
             origin=Origin(file=place.name, rows=division.rows),
         )
+    if TRAINING not in request.data and make_plan(asked).trains:
+        why = "A compressor that the recipe selects trains what it makes smaller. The rows need no labels."
+        hint = f"Add --data {TRAINING}=FILE, or leave the toolchain out."
+        raise HoneError("option-invalid", f"--data lacks the split {TRAINING}.", why=why, hint=hint)
     if request.group is not None:
         why = "It keeps rows together where one file is divided, and named splits are used as they are."
         hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
@@ -226,6 +231,7 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
         bounded=is_bounded(chosen.name, asked.program.metric),
         metric=asked.program.metric,
         options=chosen.options,
+        trains=make_plan(asked).trains,
     )
 
 
@@ -289,12 +295,3 @@ def _describe_inputs(source: Artifact) -> str:
     sides = (source.inputs, source.outputs)
     texts = [", ".join(f"{spec.name} ({', '.join(map(str, spec.shape))})" for spec in side[:6]) for side in sides]
     return " → ".join(f"{text}{' …' if len(side) > 6 else ''}" for text, side in zip(texts, sides, strict=True))
-
-
-def _merge(recipe: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe with settings over it, section by section."""
-    merged = dict(recipe)
-    for name, value in settings.items():
-        known = merged.get(name)
-        merged[name] = _merge(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
-    return merged

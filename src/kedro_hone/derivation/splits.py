@@ -1,4 +1,4 @@
-"""Splits: the rows of one table, divided into calibration, search and gate by a hash of their content."""
+"""Splits: the rows of one table, divided into calibration, search, gate and training by a hash of their content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hone_runtime.errors import HoneError
 from hone_runtime.interfaces.texts import is_missing
-from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS
+from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS, TRAINING
 from kedro_hone.core.stats.intervals import UNITS
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.derivation.assignment import SPARE, IndivisibleError, assign
@@ -28,6 +28,8 @@ LEAST_ROWS: Final = 4 * UNITS
 
 _GATE, _SEARCH, _CALIBRATION = 0.6, 0.3, 0.1
 """The share of the rows of each split; the gate split never has more than its own."""
+_TRAINING = 0.5
+"""The share of the rows that train, if any do; the others are divided as if there were no more."""
 _CALIBRATION_ROWS, _CALIBRATION_MOST, _MOST_SHARE = 256, 1_024, 0.15
 """Toolchains calibrate with some hundred rows: so many where 15 % of the rows are that many, and at most."""
 _LEEWAY = 20
@@ -47,7 +49,7 @@ _BY_GROUP: Final = "Name a column with more groups, of fewer rows each: --group 
 
 @dataclass(frozen=True)
 class Division:
-    """The rows of one table, divided into three splits.
+    """The rows of one table, divided into three splits, or four with one to train.
 
     Attributes:
         table: The table.
@@ -103,7 +105,8 @@ class Division:
         if self.limit is None or not self.bounded:
             return None
         options, level = self.options, self.confidence
-        return math.ceil(count_needed(self.metric, self.classes, self.limit, options=options, confidence=level) / _GATE)
+        gate = count_needed(self.metric, self.classes, self.limit, options=options, confidence=level)
+        return math.ceil(gate / _GATE / ((1 - _TRAINING) if TRAINING in self.rows else 1))
 
 
 def divide(
@@ -119,8 +122,9 @@ def divide(
     bounded: bool = True,
     metric: str | None = "accuracy",
     options: Mapping[str, Any] = MappingProxyType({}),
+    trains: bool = False,
 ) -> Division:
-    """Divide the rows of a table into calibration, search and gate.
+    """Divide the rows of a table into calibration, search and gate, and into training if the recipe trains.
 
     Rows with equal content are in one split, and so are rows with an equal ``group``. The split of a row depends only
     on the content of the table, not on the order of its rows or its format.
@@ -138,15 +142,18 @@ def divide(
         bounded: Whether a row can lose at most 1.
         metric: The metric of the gate; None for the accuracy, or the balanced accuracy where a class is rare.
         options: The program's options, such as the positive class of the metric.
+        trains: Whether there is a split ``training``: half of the rows, and those that no other split needs.
 
     Raises:
         HoneError: ``column-unknown``, ``target-unusable`` or ``data-indivisible``.
     """
     named = find_column(table, target, flag="--target") if target is not None else None
     grouped = find_column(table, group, flag="--group") if group is not None else None
-    if table.rows < LEAST_ROWS:
+    least = math.ceil(LEAST_ROWS / (1 - _TRAINING)) if trains else LEAST_ROWS
+    if table.rows < least:
+        splits = "splits with one to train" if trains else "three splits"
         raise _find_indivisible(
-            table, f"It has {table.rows} rows, and three splits need {LEAST_ROWS}.", "Use more rows: --data FILE."
+            table, f"It has {table.rows} rows, and {splits} need {least}.", "Use more rows: --data FILE."
         )
     labels = check_target(table, named, classes=classes) if named is not None else None
     names = [name for name in content or table.names if name not in {named, grouped}]
@@ -161,7 +168,9 @@ def divide(
         metric = BALANCED if rare else "accuracy"
     most = (limit if bounded else None) or _LIMIT
     needed = count_needed(metric, classes_of, most, options=options, confidence=level)
-    wanted = _size_splits(table.rows, most=needed * (_LEEWAY_RARE if is_balanced(metric) else _LEEWAY))
+    training = math.floor(table.rows * _TRAINING) if trains else 0
+    wanted = _size_splits(table.rows - training, most=needed * (_LEEWAY_RARE if is_balanced(metric) else _LEEWAY))
+    wanted[SPARE] += training
     try:
         rows = assign(units, labels, wanted)
     except IndivisibleError as error:
@@ -171,10 +180,11 @@ def divide(
         why = f"With one row of each {grouped!r}, a class is missing in the gate split."
         raise _find_indivisible(table, why, _BY_GROUP + _HINT)
     repeated = len(rows[GATE]) - len(gate)
+    divided = {split: gate if split == GATE else rows[split] for split in SPLITS}
     return Division(
         table=table,
-        rows={split: gate if split == GATE else rows[split] for split in SPLITS},
-        spare=len(rows[SPARE]),
+        rows=divided | ({TRAINING: rows[SPARE]} if trains else {}),
+        spare=0 if trains else len(rows[SPARE]),
         repeated=repeated,
         target=named,
         group=grouped,
@@ -209,7 +219,7 @@ def describe(division: Division) -> tuple[str, ...]:
     by = "row hash" if division.group is None else f"row hash and `{division.group}`"
     sides = ", ".join(f"{split} {len(rows):,}" for split, rows in division.rows.items())
     strata = f", stratified by `{division.target}`" if division.classes is not None else ""
-    lines = [f"3 splits of {table.rows:,} rows by {by}{strata}: {sides}"]
+    lines = [f"{len(division.rows)} splits of {table.rows:,} rows by {by}{strata}: {sides}"]
     if division.spare:
         lines.append(f"{division.spare:,} rows are in no split: a larger gate split would only take longer")
     if division.copies:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from hone_runtime.contract.adaptor import Adaptor, Options, Place
+from hone_runtime.contract.adaptor import Adaptor, Need, Options, Place
 from hone_runtime.contract.catalogue import Catalogue, read_catalogue
 from hone_runtime.contract.toolchain import Licence, Toolchain
 from hone_runtime.errors import HoneError
@@ -80,6 +80,11 @@ class Plan:
     challenges: bool  # whether a winner must also beat the published version
     serves: bool = False  # whether the winner and the source are also measured through the wire
     exports: bool = False  # whether a winner is published in other forms, too
+
+    @property
+    def trains(self) -> bool:
+        """Whether a step needs the split ``training``."""
+        return any(Need.TRAINING_DATA in step.adaptor.needs for step in self.routes.steps)
 
     @property
     def options(self) -> dict[str, Options]:

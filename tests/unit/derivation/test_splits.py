@@ -213,10 +213,30 @@ def test_copies_prove_nothing_and_unbounded_scores_have_no_limit(make_table):
     assert divide(copied, limit=0.01, bounded=False).provable is None
 
 
+def test_half_of_the_rows_train_and_those_that_no_other_split_needs(make_table):
+    division = divide(make_table([{"x": at} for at in range(4120)]), limit=0.01, trains=True)
+    sizes = {split: len(rows) for split, rows in division.rows.items()}
+    assert sizes == {"calibration": 256, "search": 568, "gate": 1236, "training": 2060}
+    assert sorted(row for rows in division.rows.values() for row in rows) == [*range(4120)]
+    assert (division.spare, division.needed) == (0, 1894)  # twice as many as without it
+    assert describe(division)[0].startswith("4 splits of 4,120 rows by row hash: calibration 256")
+    large = divide(make_table([{"x": at} for at in range(60000)]), limit=0.01, trains=True)
+    assert (len(large.rows["gate"]), len(large.rows["training"]), large.spare) == (11360, 41066, 0)
+
+
+def test_a_copy_of_a_row_that_trains_is_in_no_other_split(make_table):
+    division = divide(make_table([{"x": at % 400} for at in range(4000)]), trains=True)
+    contents = [{row % 400 for row in rows} for rows in division.rows.values()]
+    assert sum(map(len, contents)) == len(set().union(*contents)) == 400
+
+
 def test_few_rows_and_few_groups_are_refused(make_table):
     with pytest.raises(HoneError) as caught:
         divide(make_table([{"x": at, "y": at % 2} for at in range(12)]), target="y")
     assert caught.value.why == "It has 12 rows, and three splits need 80."
+    with pytest.raises(HoneError) as caught:
+        divide(make_table([{"x": at} for at in range(159)]), trains=True)
+    assert caught.value.why == "It has 159 rows, and splits with one to train need 160."
     with pytest.raises(HoneError) as caught:
         divide(make_table([{"x": at, "g": at % 2} for at in range(100)]), group="g")
     assert "--group" in caught.value.hint

@@ -207,6 +207,7 @@ ADAPTORS = (
         options=DistilOptions,
         accepts=frozenset({"pytorch", "onnx"}),
         can_take=_find_student,
+        default=False,  # it needs a class of the user
     ),
     _adaptor(
         name="compress.qat",

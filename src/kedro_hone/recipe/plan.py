@@ -108,7 +108,7 @@ def make_plan(recipe: Recipe) -> Plan:
     variants: dict[str, tuple[Variant, ...]] = {}
     for name, adaptor in catalogue.adaptors.items():
         section = recipe.adaptors.get(name, AdaptorSection())
-        by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named)
+        by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named or section.options)
         if by_default if section.enabled is None else section.enabled:
             variants[name] = list_variants(adaptor, section.options, clients=max(recipe.clients.values()))
     routes = generate_routes([catalogue.adaptors[name] for name in variants], chains=recipe.routes, variants=variants)

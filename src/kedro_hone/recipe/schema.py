@@ -91,7 +91,10 @@ class ProgramSection(Section):
 class AdaptorSection(Section):
     """Settings of one adaptor."""
 
-    enabled: bool | None = Field(None, description="Whether to use it; empty follows the adaptor's default.")
+    enabled: bool | None = Field(
+        None,
+        description="Whether to use it; empty follows the adaptor's default, and options or a route select it.",
+    )
     options: FiniteOptions = Field(
         default_factory=dict,
         description="The adaptor's own options. Where one is a list of values, each of them is a route.",

@@ -141,7 +141,7 @@ _quantizer = partial(_adaptor, stage=Stage.COMPRESS, supports=_SUPPORTS)
 ADAPTORS = (
     _adaptor(
         name="onnxruntime.session",
-        version=3,
+        version=4,
         stage=Stage.COMPILE,
         summary="Rewrites the graph for this CPU ahead of time and runs it in ONNX Runtime, "
         "at the model's own precision.",

@@ -14,6 +14,8 @@ from hone_runtime.sessions import shapes as shaped
 from hone_runtime.sessions.streams import PooledSession, share_threads
 from hone_runtime.worker.imports import require_cpu
 
+from .threads import ALONE, choose_alone, is_alone
+
 Array = np.ndarray[Any, Any]
 
 PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
@@ -175,13 +177,15 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
 
     With ``shapes``, those of all inputs by name, it accepts no others, and values that depend on them are folded now. A
     graph that was optimized when it was saved still has parts for any size, such as branches. If the job
-    ``shares_cores`` with other sessions, its threads spin for ``SPIN_US`` only.
+    ``shares_cores`` with other sessions, its threads spin for ``SPIN_US`` only. Shapes that the metadata list as those
+    of a single thread are computed in the caller's.
 
     Raises:
         ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or
             it does not fit the shapes.
     """
     require_cpu(job)
+    job = {**job, "threads": 1} if is_alone(job, shapes) else job
     level = job["input"].get("run_options", {}).get("graph_optimization", "all")
     options = _make_options(job, "basic" if shapes and level == "disabled" else level)
     for name, size in _list_dimensions(job, shapes or {}).items():
@@ -222,7 +226,8 @@ def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
     own = {"path": job["output"], "run_options": {"graph_optimization": "disabled"}}
     opened = {**job, "input": {**job["input"], **own}}
     fixed = shaped.choose_shapes(opened, open_session, weights=_count_bytes(Path(job["output"])))
-    return {"metadata": {shaped.SHAPES: fixed}} if fixed else noted
+    alone = choose_alone({**opened, "shares_cores": True}, fixed, open_session)
+    return {"metadata": {shaped.SHAPES: fixed, **({ALONE: alone} if alone else {})}} if fixed else noted
 
 
 def check_cache(job: dict[str, Any], *, rounds: bool) -> dict[str, Any]:

@@ -111,7 +111,8 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
                 found.append(f"{place} contains {named}, {private.places[named]}.")
                 hint = (
                     "Name the source by a registry's URI or a path within the project, and publish the winner again. "
-                    "Where the path may be public, `kedro-hone image --allow-paths` packs it; secrets are refused anyway."
+                    "Where the path may be public, `kedro-hone image --allow-paths` packs it; secrets are refused "
+                    "anyway."
                 )
     if found:
         raise HoneError("image-leaks", "The image would publish what is private to this machine.", why=found, hint=hint)

@@ -27,8 +27,9 @@ from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates.load import QUIET, find_load, format_wait
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
 from kedro_hone.search.verdict.anomaly import find_anomaly
-from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push, tag
+from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push
 from kedro_hone.serving.image.packing import Packed
+from kedro_hone.serving.tagging import follow_alias
 
 TRANSFORMERS: Final = "transformers"
 """The format of a source with a tokenizer or processor that is published with the winner."""
@@ -105,7 +106,8 @@ def publish(
     _note(publication, winner, evidence, run)
     if packed is not None and publication.alias:  # as the alias, the tag is of approved winners only
         image, destination = packed
-        tag(image.manifest.descriptor.digest, destination.push)
+        digest = image.manifest.descriptor.digest
+        follow_alias(registry, name, publication, image=digest, push=destination.push)
     return (publication,)
 
 

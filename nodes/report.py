@@ -47,6 +47,7 @@ from kedro_hone.report.tunings import read_tuning
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.timings import SOURCE, write_timings
 from kedro_hone.search.verdict.verdict import find_contradiction
+from kedro_hone.serving.image.leaks import hide_places, read_private
 
 logger = open_logger(__name__)
 
@@ -129,6 +130,8 @@ def gather_evidence(
     compared = _select_timings(context, confirmation, decision, timings)
     standings = {standing.id: standing for standing in race.standings}
     joined = [join_candidate(one, standings.get(name)) for name, one in sorted(race.validated.items())]
+    private = read_private(context.run.project)  # evidence is published, and a toolchain's error may quote any path
+    joined = [one.model_copy(update={"reason": hide_places(one.reason, private)}) for one in joined]
     confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
     raced = race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"})
     return Evidence(
@@ -159,7 +162,7 @@ def gather_evidence(
         hardware=confirmation.hardware,
         environments=_list_environments(context, validations),
         data=tuple(context.samples.splits.values()),
-        wire=wire and WireOutcome(comparison=wire.comparison, reason=wire.reason),
+        wire=wire and WireOutcome(comparison=wire.comparison, reason=hide_places(wire.reason, private)),
         break_even_calls=find_break_even(speed["latency"], effort["optimization_seconds"]),
         **speed,
         **effort,

@@ -116,6 +116,7 @@ def _deliver(
 def _write_context(winner: ServedWinner, environment: Environment, private: Private, asked: Mapping[str, Any]) -> None:
     model, runtime = list_model(winner, _find_text(winner, asked)), list_runtime(winner)
     refuse_leaks(model, private, paths=not asked["allow_paths"])
+    refuse_leaks(runtime, private, paths=False)  # its pages have examples of paths
     packages = list_packages(environment, winner.artifact, model=model)
     folder = asked["containerfile"]
     locks = list_locks(environment)

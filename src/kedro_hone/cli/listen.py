@@ -60,13 +60,8 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 def approve(uri: str) -> None:
     """Move the alias to the winner URI, which was published with `hone.publish.approval`, and the tag of its image."""
     configure()
-    root, push = find_root(), ""
-    try:
-        image = read_rule(root, None)[0].publish.image
-        push = image.push if image else ""
-    except HoneError as error:  # without a recipe there is no place for an image
-        click.echo(f"The tag of its image is not written, since there is no valid recipe here: {error.what}", err=True)
-    publication = approve_winner(uri, project=root, push=push)
+    root = find_root()
+    publication = approve_winner(uri, project=root, push=find_push(root))
     click.echo(f"{publication.alias} points to {publication.uri}")
 
 
@@ -79,7 +74,7 @@ def job(folder: Path) -> None:
     if not sys.stdin.buffer.readline():  # the service died before it recorded this process
         sys.exit(ExitCode.TERMINATED)
     configure()
-    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""))
+    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""), find_push=find_push)
 
 
 @click.command(hidden=True)
@@ -88,6 +83,16 @@ def arrivals(registry: str) -> None:
     """Print what is new in REGISTRY after the cursor on standard input; the service starts it."""
     configure()
     click.echo(find_arrivals(registry, **json.load(sys.stdin), project=find_root()).model_dump_json())
+
+
+def find_push(root: Path) -> str:
+    """Return where the project's own recipe pushes the image of a winner; empty if it requires none, or is invalid."""
+    try:
+        image = read_rule(root, None)[0].publish.image
+    except HoneError as error:  # without a recipe there is no place for an image
+        click.echo(f"The tag of its image is not written, since there is no valid recipe here: {error.what}", err=True)
+        return ""
+    return image.push if image else ""
 
 
 def open_loader(root: Path, env: str | None) -> Any:

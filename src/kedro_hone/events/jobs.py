@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,13 +46,14 @@ class _Given(Value):
     changed: float
 
 
-def run_job(folder: Path, *, project: Path, token: str) -> None:
+def run_job(folder: Path, *, project: Path, token: str, find_push: Callable[[Path], str]) -> None:
     """Do the task in ``job.json``, and end the process; a run replaces it.
 
     Args:
         folder: The job's folder.
         project: The root of the Kedro project.
         token: GitHub's token, for jobs that are handed over.
+        find_push: Returns where the project's recipe pushes the image of a winner.
 
     Raises:
         HoneError: As raised by the registry, or ``registry-unreachable`` if GitHub does not respond.
@@ -59,7 +61,7 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
     """
     job = _Given.model_validate_json((folder / "job.json").read_bytes())
     if isinstance(job.task, Approve):
-        publication = approve_winner(job.uri, project=project, alias=job.task.alias)
+        publication = approve_winner(job.uri, project=project, alias=job.task.alias, push=find_push(project))
         note_result(published=publication.uri, message=f"The alias {publication.alias!r} points to it.")
         sys.exit(0)
     info = find_registry(job.uri, project=project).resolve(job.uri)

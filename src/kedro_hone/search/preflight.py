@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
 from hone_runtime.contract.registries import find_registry
@@ -27,6 +28,7 @@ from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
 from kedro_hone.search.slices import check_slices, round_up
 from kedro_hone.serving.forms import check_place, find_place
+from kedro_hone.serving.image.leaks import read_private, refuse_leaks
 
 logger = open_logger(__name__)
 
@@ -64,7 +66,7 @@ def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run
     Returns:
         One error for each check that failed, in the order of a run: such as ``model-unknown``, ``registry-unknown``,
         ``program-unknown``, ``metric-unknown``, ``recipe-invalid``, ``program-failed``, ``data-unreadable``,
-        ``image-push-failed``, ``image-base-unfit``, ``gate-unprovable`` or ``signing-unusable``.
+        ``image-push-failed``, ``image-base-unfit``, ``image-leaks``, ``gate-unprovable`` or ``signing-unusable``.
     """
     checks: tuple[Callable[[], object], ...] = (
         lambda: _check_source(recipe, run),
@@ -110,6 +112,8 @@ def _check_image(recipe: Recipe, run: RunFolder) -> None:
     place = find_place(recipe.publish.image, run.project) if recipe.publish.enabled else None
     if place is not None:
         check_place(place)
+        # The evidence contains the recipe, and is attached to the image after hours of search.
+        refuse_leaks({PurePosixPath("the recipe"): recipe.model_dump_json().encode()}, read_private(run.project))
 
 
 def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:

@@ -8,13 +8,14 @@ from hone_runtime.contract.registry import NewVersions, VersionInfo
 from hone_runtime.errors import HoneError
 from hone_runtime.signing.sign import Signer
 from kedro_hone.events import approval
+from kedro_hone.serving import tagging
 
 
 class Fixed:
     """A registry of one winner, which waits for the alias ``honed``."""
 
     def __init__(self) -> None:
-        self.moved, self.awaited = [], "honed"
+        self.moved, self.awaited, self.aliases = [], "honed", {}
 
     def resolve(self, uri):
         tags = {"hone.source": "models:/digits/1", "hone.awaits": self.awaited}
@@ -22,9 +23,10 @@ class Fixed:
 
     def move_alias(self, uri, alias):
         self.moved.append((uri, alias))
+        self.aliases[alias] = uri.rpartition("/")[2]
 
     def list_aliases(self, _):
-        return {}
+        return {**self.aliases}
 
     def versions_since(self, _):
         return NewVersions((), "")
@@ -36,10 +38,11 @@ def write_evidence(folder, **claim):
 
 
 @pytest.fixture
-def registry(monkeypatch):
+def registry(monkeypatch, tmp_path):
     fixed = Fixed()
     monkeypatch.setattr(approval, "find_registry", lambda *_, **__: fixed)
-    monkeypatch.setattr(approval, "find_signer", lambda: None)
+    monkeypatch.setattr(tagging, "find_signer", lambda: None)
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     return fixed
 
 
@@ -52,7 +55,7 @@ def checked(monkeypatch):
         policies.append(policy)
         write_evidence(folder)
 
-    monkeypatch.setattr(approval, "check_published", check)
+    monkeypatch.setattr(tagging, "check_published", check)
     return policies
 
 
@@ -86,8 +89,8 @@ DIGEST = f"sha256:{'2' * 64}"
 )
 def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp_path, *, form, push, tagged):
     found = []
-    monkeypatch.setattr(approval, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
-    monkeypatch.setattr(approval, "tag", lambda *given: found.append((*given, [*registry.moved])))
+    monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
+    monkeypatch.setattr(tagging, "tag", lambda *given: found.append((*given, [*registry.moved])))
     approval.approve_winner("models:/digits/2", project=tmp_path, push=push)
     assert found == ([(DIGEST, push, [("models:/digits/2", "honed")])] if tagged else [])
 
@@ -105,20 +108,20 @@ def test_a_tag_that_is_changed_while_the_version_is_checked_moves_nothing(regist
         registry.awaited = "production"
         write_evidence(folder)
 
-    monkeypatch.setattr(approval, "check_published", change)
+    monkeypatch.setattr(tagging, "check_published", change)
     with pytest.raises(HoneError, match="a different alias"):
         approval.approve_winner("models:/digits/2", project=tmp_path)
     assert not registry.moved
 
 
 def test_the_key_of_this_machine_must_have_signed_it(registry, checked, monkeypatch, tmp_path):
-    monkeypatch.setattr(approval, "find_signer", lambda: Signer(public="a key"))
+    monkeypatch.setattr(tagging, "find_signer", lambda: Signer(public="a key"))
     approval.approve_winner("models:/digits/2", project=tmp_path)
     assert [policy.keys for policy in checked] == [("a key",)]
 
 
 def test_where_sigstore_signs_an_approval_is_refused(registry, checked, monkeypatch, tmp_path):
-    monkeypatch.setattr(approval, "find_signer", Signer)
+    monkeypatch.setattr(tagging, "find_signer", Signer)
     with pytest.raises(HoneError) as raised:
         approval.approve_winner("models:/digits/2", project=tmp_path)
     assert raised.value.slug == "signing-unusable"

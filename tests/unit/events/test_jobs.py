@@ -6,9 +6,12 @@ import secrets
 import pytest
 from github_server import DENIED, serve_github
 
+from hone_runtime.contract.registry import Publication
 from hone_runtime.errors import HoneError
+from kedro_hone.cli.listen import find_push
+from kedro_hone.events import jobs
 from kedro_hone.events.job import HandOver, Optimize
-from kedro_hone.events.jobs import hand_over, list_options
+from kedro_hone.events.jobs import hand_over, list_options, run_job
 
 TOKEN = secrets.token_hex(8)
 TASK = HandOver(repository="o/r", event_type="model-version")
@@ -21,6 +24,28 @@ def test_the_options_of_a_run():
         "env": "prod",
     }
     assert list_options("a; rm -rf /", Optimize()) == {"params": {"hone": {"model": {"uri": "a; rm -rf /"}}}}
+
+
+@pytest.mark.parametrize("push", ["localhost:5000/digits:latest", ""])
+def test_an_approval_writes_the_tag_where_the_project_pushes_images(monkeypatch, tmp_path, push):
+    publish = {"export": ["image"], "image": {"push": push}} if push else {}
+    for name in ("base", "local"):
+        (tmp_path / "conf" / name).mkdir(parents=True)
+    recipe = {"hone": {"model": {"uri": "models:/digits/1"}, "publish": publish, "program": {"name": "fidelity"}}}
+    (tmp_path / "conf" / "base" / "parameters.yml").write_text(json.dumps(recipe))
+    given = {"id": 1, "uri": "models:/digits/2", "task": {"kind": "approve", "alias": "honed"}, "changed": 0.0}
+    (tmp_path / "job.json").write_text(json.dumps(given))
+    found = []
+
+    def approve(uri, **asked):
+        found.append((uri, asked["alias"], asked["push"]))
+        return Publication(uri=uri, version="2", alias="honed")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jobs, "approve_winner", approve)
+    with pytest.raises(SystemExit):
+        run_job(tmp_path, project=tmp_path, token="", find_push=find_push)
+    assert found == [("models:/digits/2", "honed", push)]
 
 
 def test_an_event_is_handed_over_to_the_workflows_of_a_repository(monkeypatch):

@@ -10,6 +10,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search import preflight
 from kedro_hone.search.preflight import check_provable, find_problems
 from kedro_hone.search.slices import round_up
 
@@ -190,3 +191,14 @@ def test_rows_of_a_rare_class_that_cannot_prove_the_limit_are_refused_before_the
     found = next(error for error in errors if error.slug == "gate-unprovable")
     assert words in f"{found.what} {found.why}"
     assert (f"gates.drops.{metric}" if place == "drops" else "gates.drop above") in found.hint
+
+
+@pytest.mark.parametrize(("module", "slugs"), [("{project}/net.py:Net", ["image-leaks"]), ("net.py:Net", [])])
+def test_a_path_that_no_image_may_contain_is_known_before_the_search(tmp_path, monkeypatch, module, slugs):
+    monkeypatch.setattr(preflight, "check_place", lambda _: None)
+    publish = {"export": ["image"], "image": {"push": "localhost:5000/digits:4"}}
+    model = {"uri": "models:/digits/1", "module": module.format(project=tmp_path)}
+    recipe = read_recipe({"model": model, "publish": publish, "trust": ["module"]})
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    problems = find_problems(gate=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    assert [one.slug for one in problems if one.slug.startswith("image-")] == slugs

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hone_runtime.values.base import Format
+from kedro_hone.serving.export.markdown import format_text
 from kedro_hone.serving.export.models import find_misfit, list_files, list_models
 from kedro_hone.serving.export.target import Export, Request
 from kedro_hone.serving.winner import ServedWinner
@@ -21,7 +22,7 @@ def find_compiled_misfit(winner: ServedWinner, request: Request, form: Format) -
 def write_compiled(winner: ServedWinner, start: str) -> Export:
     """Return the export of all files with the index, and ``start`` with a table of the files in its end."""
     models = list_models(winner)
-    rows = [f"| `model/{next(iter(model.files))}` | {model.serves} |" for model in models]
+    rows = [f"| `model/{next(iter(model.files))}` | {format_text(model.serves)} |" for model in models]
     table = "\n".join(["| file | sizes |", "| --- | --- |", *rows])
     return Export(
         files={_FOLDER / name: path for name, path in list_files(winner.files).items()},

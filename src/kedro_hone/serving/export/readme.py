@@ -8,6 +8,7 @@ from typing import Final
 
 import kedro_hone
 from hone_runtime.text import clean_line
+from kedro_hone.serving.export.markdown import format_code, format_text
 from kedro_hone.serving.export.models import Model
 from kedro_hone.serving.export.target import Export, Target
 from kedro_hone.serving.tensors import DYNAMIC, Tensor
@@ -40,8 +41,8 @@ def _list_paragraphs(winner: ServedWinner, target: Target, export: Export) -> It
     origin = winner.uri if winner.download.version else here
     yield f"# {winner.name} for {target.title}"
     yield (
-        f"Written by kedro-hone {kedro_hone.__version__} from `{clean_line(origin)}` (`{artifact.digest}`): "
-        f"a model in {clean_line(artifact.format)}, measured in {clean_line(str(artifact.runtime))}."
+        f"Written by kedro-hone {kedro_hone.__version__} from {format_code(origin)} (`{artifact.digest}`): "
+        f"a model in {format_text(artifact.format)}, measured in {format_text(artifact.runtime)}."
     )
     if len(export.models) > 1 and export.port is not None:
         yield _describe_models(export.models)
@@ -60,7 +61,9 @@ def _list_paragraphs(winner: ServedWinner, target: Target, export: Export) -> It
 
 
 def _describe_models(models: Iterable[Model]) -> str:
-    rows = [f"| `{model.name}` | {_cell(model.serves)} | {_cell(model.artifact.format)} |" for model in models]
+    rows = [
+        f"| `{model.name}` | {format_text(model.serves)} | {format_text(model.artifact.format)} |" for model in models
+    ]
     lines = ["| model | calls that it is for | format |", "| --- | --- | --- |", *rows]
     table = "\n".join(lines)
     return f"The winner is several models. No server chooses among them: call the one for your sizes.\n\n{table}"
@@ -83,7 +86,7 @@ def _describe_check(export: Export) -> Iterator[str]:
 
 def _describe_tensors(model: Model) -> str:
     rows = [
-        f"| {side} | `{_cell(tensor.name)}` | {tensor.datatype} | {_format_shape(tensor)} |"
+        f"| {side} | {format_code(tensor.name)} | {tensor.datatype} | {_format_shape(tensor)} |"
         for side, tensors in (("input", model.inputs), ("output", model.outputs))
         for tensor in tensors
     ]
@@ -92,11 +95,6 @@ def _describe_tensors(model: Model) -> str:
 
 def _format_shape(tensor: Tensor) -> str:
     return f"({', '.join('any' if size == DYNAMIC else str(size) for size in tensor.shape)})"
-
-
-def _cell(text: str) -> str:
-    """Return text for a table's cell: a manifest may be untrusted, and its names may have any characters."""
-    return clean_line(text).replace("|", "\\|").replace("`", "'")
 
 
 def _list_general_notes(export: Export) -> Iterator[str]:

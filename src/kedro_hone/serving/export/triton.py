@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
 from kedro_hone.serving.export.golden_rows import GoldenRows, pack_raw
+from kedro_hone.serving.export.markdown import format_text
 from kedro_hone.serving.export.models import Model, find_misfit, find_model_streams, find_threads, list_models
 from kedro_hone.serving.export.target import Export, Request, Target
 from kedro_hone.serving.export.triton_config import Message, Word, format_message
@@ -239,16 +241,14 @@ def list_variables(models: Iterable[Model]) -> dict[str, str]:
 
 
 def _describe_start(models: tuple[Model, ...]) -> str:
-    needs = " ".join(
-        sorted(
-            {
-                _NEEDS[model.artifact.format].format_map({"opset": "?", "ir_version": "?", **model.artifact.metadata})
-                for model in models
-            }
-        )
-    )
+    needs = " ".join(sorted({_describe_needs(model.artifact) for model in models}))
     variables = "".join(f"-e {name}={value} " for name, value in list_variables(models).items())
     return _START.format(variables=variables, release="YY.MM", needs=needs)
+
+
+def _describe_needs(artifact: Artifact) -> str:
+    noted = {name: format_text(artifact.metadata.get(name, "?")) for name in ("opset", "ir_version")}
+    return _NEEDS[artifact.format].format_map(noted)
 
 
 def _list_notes(models: tuple[Model, ...], request: Request) -> Iterator[str]:

@@ -27,6 +27,7 @@ from kedro_hone.serving.image.contents import (
     START,
     USER,
 )
+from kedro_hone.serving.image.references import read_reference
 
 _LINES: Final = """\
 # Written by `kedro-hone image`: build it in this folder by `docker build -f Containerfile -t NAME .`
@@ -60,11 +61,13 @@ def write_context(
         versions: The packages of the image, by canonical name.
 
     Raises:
-        HoneError: ``option-invalid``: the folder is not empty; ``store-full`` or ``store-read-only``.
+        HoneError: ``option-invalid``: the folder is not empty, or the base is no reference; ``store-full`` or
+            ``store-read-only``.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         why = "Files of another image in it would become part of this one."
         raise HoneError("option-invalid", f"The folder {folder} is not empty.", why=why, hint="Name a new folder.")
+    read_reference(base)  # else a line break in it would be an instruction
     with explain_disk_errors(folder):
         for place, content in {**runtime, **model}.items():
             path = folder / place.relative_to(ROOT)

@@ -26,7 +26,15 @@ from kedro_hone.serving.image.contents import (
     place,
     read_evidence,
 )
-from kedro_hone.serving.image.descriptors import CONFIG, MANIFEST, Descriptor, Manifest, digest_bytes, read_platform
+from kedro_hone.serving.image.descriptors import (
+    CONFIG,
+    MANIFEST,
+    Descriptor,
+    Manifest,
+    digest_bytes,
+    format_json,
+    read_platform,
+)
 from kedro_hone.serving.image.layers import make_layer, read_diff_id
 from kedro_hone.serving.image.leaks import Private, refuse_leaks
 from kedro_hone.serving.image.packages import Packages, list_packages
@@ -87,7 +95,9 @@ def build_image(
         make_layer(add_bytecode(runtime), blobs),
         make_layer(model, blobs),
     )
-    config = blobs.add_json(_describe_config(base, layers, labels), CONFIG)
+    described = _describe_config(base, layers, labels)
+    refuse_leaks({PurePosixPath("config.json"): format_json(described)}, private, paths=False)  # a base names /root
+    config = blobs.add_json(described, CONFIG)
     shown = tuple(one.model_copy(update={"annotations": None}) for one in layers)
     document = {
         "schemaVersion": 2,

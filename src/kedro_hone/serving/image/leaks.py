@@ -110,10 +110,20 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
             elif paths and (named := _search(content, places)):
                 found.append(f"{place} contains {named}, {private.places[named]}.")
                 hint = (
-                    "Where the path may be public, repeat the command with --allow-paths; secrets are refused anyway."
+                    "Name the source by a registry's URI or a path within the project, and publish the winner again. "
+                    "Where the path may be public, `kedro-hone image --allow-paths` packs it; secrets are refused "
+                    "anyway."
                 )
     if found:
         raise HoneError("image-leaks", "The image would publish what is private to this machine.", why=found, hint=hint)
+
+
+def hide_places(text: str, private: Private) -> str:
+    """Return a text with the names of paths of this machine in their place: errors of toolchains quote paths."""
+    found = text.encode()
+    for name, value in sorted(private.places.items(), key=lambda one: -len(one[1])):  # one may be within another
+        found = _compile(value, _START, _END)[1].sub(f"({name})".encode(), found)
+    return found.decode()
 
 
 def _list_forms(value: str) -> list[tuple[str, str]]:

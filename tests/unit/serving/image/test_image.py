@@ -21,6 +21,7 @@ from kedro_hone.serving.image.blobs import Blobs
 from kedro_hone.serving.image.descriptors import Descriptor
 from kedro_hone.serving.image.leaks import Private, read_private
 from kedro_hone.serving.image.packing import Packed, pack_image
+from kedro_hone.serving.image.referrers import EVIDENCE_TYPE, Statement
 from kedro_hone.serving.winner import pull_winner
 
 NOTHING = Private(secrets={}, places={})
@@ -136,6 +137,34 @@ def test_a_planted_secret_stops_the_image(tmp_path: Path, bench: Bench) -> None:
         bench.pack(version, private, paths=False)
     assert refused.value.slug == "image-leaks"
     assert "DATABASE_PASSWORD" in refused.value.why
+
+
+@pytest.mark.attack(
+    what="a secret or a path of this machine in evidence that a run attaches to an image, and in a base's settings",
+    who="nobody",
+    stopped_by="what is attached and the configuration are searched as the layers are, before anything is pushed",
+)
+@pytest.mark.parametrize(
+    ("evidence", "paths"),
+    [
+        (b'{"reason": "the password is s3cr3t-value"}', False),
+        (b'{"source": {"uri": "/srv/teams/fraud/model.onnx"}}', True),
+        (b"hf_" + b"a1" * 17, False),
+    ],
+)
+def test_what_is_attached_to_an_image_is_searched(tmp_path: Path, bench: Bench, evidence: bytes, paths: bool) -> None:
+    version = write_version(tmp_path / "one")
+    private = read_private(Path("/srv/teams/fraud"), {"DATABASE_PASSWORD": "s3cr3t-value"})
+    attached = [Statement(kind=EVIDENCE_TYPE, name="evidence.json", content=evidence)]
+    with pytest.raises(HoneError, match=r"attached/evidence\.json") as refused:
+        bench.pack(version, private, paths=paths, attached=attached)
+    assert refused.value.slug == "image-leaks"
+
+
+def test_the_configuration_of_an_image_is_searched(tmp_path: Path, bench: Bench) -> None:
+    private = read_private(tmp_path, {"BASE_TOKEN": "PATH=/usr/bin"})
+    with pytest.raises(HoneError, match=r"config\.json contains the value of BASE_TOKEN"):
+        bench.pack(write_version(tmp_path / "one"), private)
 
 
 def test_no_layer_names_this_machine(tmp_path: Path, bench: Bench) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from hone_runtime.errors import HoneError
-from kedro_hone.serving.image.leaks import read_private, refuse_leaks
+from kedro_hone.serving.image.leaks import hide_places, read_private, refuse_leaks
 
 PROJECT = Path("/srv/teams/fraud")
 VARIABLES = {"REGISTRY_TOKEN": "s3cr3t-value", "SHORT_TOKEN": "abc", "HONE_HOME": "/var/lib/hone", "EDITOR": "ed"}
@@ -82,3 +82,13 @@ def test_a_path_of_this_machine_is_refused_unless_it_is_allowed(planted: str) ->
 def test_other_words_are_not_taken_for_paths_or_secrets() -> None:
     accept(f"{Path.home()}-ing /srv/teams/fraudulent x.org{Path.home()} abc ed".encode())
     accept(b"unk_token: [UNK] password: none -----BEGIN PUBLIC KEY-----")
+
+
+@pytest.mark.parametrize("place", [f"{PROJECT}/x", str(Path.home()), "/var/lib/hone/environments", f"{PROJECT}"])
+def test_a_text_without_its_places_is_accepted(place: str) -> None:
+    private = read_private(PROJECT, {**VARIABLES, "HONE_HOME": "/var/lib/hone"})
+    text = f"OSError: [Errno 30] '{place}': größer; {PROJECT}-other/x"
+    hidden = hide_places(text, private)
+    accept(hidden.encode())
+    assert hidden.endswith(f"größer; {PROJECT}-other/x")
+    assert "(the " in hidden

@@ -22,6 +22,7 @@ from hone_runtime.worker.refusal import UnsuitedError
 
 from . import rows
 from .layers import call_module
+from .memory import check_memory, is_shortage
 from .progress import print_line
 
 Json = dict[str, Any]
@@ -92,9 +93,15 @@ def distil(
         for each epoch), and ``unfinished`` if the time limit ended it.
 
     Raises:
-        UnsuitedError: The training diverged, or no epoch made the error smaller.
+        UnsuitedError: The training diverged, no epoch made the error smaller, or a step needs too much memory.
     """
-    return _Training(student, data, schedule, after_step).run()
+    try:
+        return _Training(student, data, schedule, after_step).run()
+    except (MemoryError, RuntimeError) as error:
+        if not is_shortage(error):
+            raise
+        what = f"it ran out of memory with batches of {schedule.batch} rows"
+        raise UnsuitedError(f"{what}: lower the option batch ({_shorten(error)})") from error
 
 
 @dataclass
@@ -119,10 +126,10 @@ class _Training:
         self._student, self._data, self._schedule, self._after_step = student, data, schedule, after_step
         # Masks follow the share of a training that is done, which changes if it goes on.
         self._checkpoint = schedule.checkpoint if after_step is None else None
-        self._trained = [one for one in student.parameters() if one.dtype.is_floating_point]
-        for one in self._trained:
+        self._parameters = [one for one in student.parameters() if one.dtype.is_floating_point]
+        for one in self._parameters:
             one.requires_grad = True
-        self._optimizer = torch.optim.AdamW(self._trained, lr=schedule.learning_rate)
+        self._optimizer = torch.optim.AdamW(self._parameters, lr=schedule.learning_rate)
         self._generator = torch.Generator().manual_seed(schedule.seed)
         first = data.measure_error(student)
         self._done = _Progress(count=schedule.epochs, first_error=first, error=first)
@@ -130,6 +137,7 @@ class _Training:
 
     def run(self) -> Json:
         """Train, and return the notes."""
+        check_memory(self._student, self._data, self._schedule.batch)
         self._restore()
         done, limit, before = self._done, self._schedule, self._done.seconds
         print_line(f"before training: error {done.first_error:.6f} on the search split")
@@ -166,8 +174,9 @@ class _Training:
             for group in self._optimizer.param_groups:
                 group["lr"] = self._schedule.learning_rate * _scale(share)
             self._optimizer.zero_grad()
-            data.compare(call_module(self._student, data.take(numbers)), data.take_wanted(numbers)).backward()
-            nn.utils.clip_grad_norm_(self._trained, _LARGEST_GRADIENT)
+            outputs = call_module(self._student, data.take_inputs(numbers))
+            data.compare(outputs, data.take_outputs(numbers)).backward()
+            nn.utils.clip_grad_norm_(self._parameters, _LARGEST_GRADIENT)
             self._optimizer.step()
             if self._after_step is not None:
                 self._after_step(share)
@@ -237,3 +246,7 @@ def _scale(share: float) -> float:
 
 def _copy(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+def _shorten(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -84,7 +84,7 @@ class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
             raise UnsuitedError(f"PT2E changes what it computes, also without rounding: error {error:.2g}")
         self.graph.apply(self._modes.enable_fake_quant)
         self.graph.apply(self._modes.enable_observer)
-        data.run(self, data.training)
+        data.observe(self)
         self.eval()
 
     def convert(self) -> fx.GraphModule:

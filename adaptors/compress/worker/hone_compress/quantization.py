@@ -17,6 +17,8 @@ from hone_runtime.worker.refusal import UnsuitedError
 from . import rows
 from .compression import prepare, write_program
 from .distillation import distil, read_schedule
+from .equalization import equalize
+from .progress import print_line
 from .source import open_source
 
 Json = dict[str, Any]
@@ -41,7 +43,7 @@ def train_quantized(job: Json) -> Json:
 
 
 class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A program with PT2E's simulated rounding, which can be trained.
+    """A program with PT2E's simulated rounding, which can be trained; the program's own parameters are changed.
 
     PyTorch's own ``train`` and ``eval`` raise on an exported program: torchao's functions take their place.
     """
@@ -53,6 +55,7 @@ class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
         self._modes = importlib.import_module(_pt2e)
         graph = program.module(check_guards=False)
         graph.graph.set_codegen(fx.graph.CodeGen())
+        print_line(f"the channels between {equalize(graph)} pairs of layers are equalized")
         graph.graph.eliminate_dead_code()  # the quantizer fails on a layer whose output nobody uses
         graph.recompile()
         quantizer = x86.X86InductorQuantizer()

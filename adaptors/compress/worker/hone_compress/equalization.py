@@ -10,13 +10,15 @@ import torch
 from torch import fx
 
 _aten = torch.ops.aten
+_ACTIVATIONS = {_aten.relu.default, _aten.relu_.default, _aten.dropout.default, _aten.dropout_.default}
 _BETWEEN = {
-    *(_aten.relu.default, _aten.relu_.default, _aten.dropout.default, _aten.dropout_.default),
+    *_ACTIVATIONS,
     *(_aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.adaptive_avg_pool2d.default),
 }
 """Operators that return twice as much for an input that is twice as large, channel by channel."""
 _FLATTENING = {_aten.flatten.using_ints, _aten.view.default, _aten.reshape.default}
-_LAYERS = {_aten.linear.default, _aten.conv2d.default}
+_CONVOLUTION = _aten.conv2d.default
+_LAYERS = {_aten.linear.default, _CONVOLUTION}
 _SPREAD = 3.0
 """The largest number that a normalization returns, in standard deviations."""
 
@@ -29,11 +31,9 @@ def equalize(module: fx.GraphModule) -> int:
     """
     count = 0
     for node in module.graph.nodes:
-        if node.target not in _LAYERS or (
-            node.target is _aten.conv2d.default and len(node.args) > 6 and node.args[6] != 1
-        ):
+        if node.target not in _LAYERS or (node.target is _CONVOLUTION and len(node.args) > 6 and node.args[6] != 1):
             continue
-        before, after = _find_producer(module, node.args[0]), _read(module, node.args[1])
+        before, after = _find_producer(module, node), _read(module, node.args[1])
         if before is None or after is None or after.shape[1] % len(before[0]):
             continue
         _scale(before, after)
@@ -55,16 +55,30 @@ def _scale(before: list[torch.nn.Parameter], after: torch.nn.Parameter) -> None:
         after.mul_(repeated.view(1, -1, *[1] * (after.dim() - 2)))
 
 
-def _find_producer(module: fx.GraphModule, value: fx.Node) -> list[torch.nn.Parameter] | None:
-    """Return the weight and the bias of the layer that alone decides the channels of a value; None if there is none."""
+def _find_producer(module: fx.GraphModule, reader: fx.Node) -> list[torch.nn.Parameter] | None:
+    """Return the weight and the bias of the layer that makes the channels that another reads; None if absent."""
+    value, between = reader.args[0], list[fx.Node]()
     while value.op == "call_function" and len(value.users) == 1 and (value.target in _BETWEEN or _flattens(value)):
+        between.append(value)
         value = value.args[0]
-    if value.op != "call_function" or len(value.users) != 1:
+    if value.op != "call_function" or len(value.users) != 1 or len(value.args) < 3:
         return None
-    if value.target not in _LAYERS | {_aten.batch_norm.default} or len(value.args) < 3:
+    if value.target not in _LAYERS | {_aten.batch_norm.default} or not _fits(value, between, reader):
         return None
     found = [_read(module, one) for one in value.args[1:3]]
     return None if any(one is None for one in found) else found
+
+
+def _fits(maker: fx.Node, between: list[fx.Node], reader: fx.Node) -> bool:
+    """Return whether the channels that a layer makes are those that another reads."""
+    last = maker.meta["val"].dim() - 1
+    made = last if maker.target is _aten.linear.default else 1
+    flattened = any(map(_flattens, between))
+    if made != 1 and any(one.target not in _ACTIVATIONS for one in between):  # it is no picture with channels first
+        return False
+    if reader.target is _CONVOLUTION:
+        return made == 1 and last == 3 and not flattened
+    return made == 1 and last == 3 if flattened else made == last
 
 
 def _flattens(value: fx.Node) -> bool:

@@ -28,6 +28,29 @@ class Pictures(nn.Module):
         return self.last(self.pool(torch.relu(x)).flatten(1))
 
 
+LINEAR, FLAT = nn.Linear(8, 8), Function(lambda x: x.flatten(1))
+MIXED = {
+    "a linear layer over the last axis, flattened": (
+        nn.Sequential(LINEAR, nn.ReLU(), FLAT, nn.Linear(192, 5)),
+        (3, 3, 8, 8),
+    ),
+    "a maximum over the channels": (nn.Sequential(LINEAR, nn.MaxPool2d((1, 2)), nn.Linear(4, 5)), (3, 3, 8, 8)),
+    "a linear layer before a convolution": (nn.Sequential(LINEAR, nn.Conv2d(8, 4, 1)), (3, 8, 8, 8)),
+    "a convolution before a linear layer": (nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), LINEAR), (3, 3, 8, 8)),
+    "a norm of the middle axis": (nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 5)), (3, 8, 8)),
+    "groups": (nn.Sequential(nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1, groups=2)), (3, 4, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_other_axes_are_no_channels(case):
+    net, shape = MIXED[case]
+    graph = open_graph(net.eval(), draw(*shape))
+    expected = graph(draw(*shape))[0]
+    assert equalize(graph) == 0
+    assert torch.equal(graph(draw(*shape))[0], expected)
+
+
 def open_graph(net, example):
     graph = export(net, example).module(check_guards=False)
     graph.graph.set_codegen(fx.graph.CodeGen())

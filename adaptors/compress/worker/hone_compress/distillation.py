@@ -78,6 +78,7 @@ def distil(
     schedule: Schedule,
     *,
     after_step: Callable[[float], None] | None = None,
+    counts_start: bool = False,
 ) -> Json:
     """Train a student in place, and restore the weights of its best epoch; return notes for the metadata.
 
@@ -87,6 +88,7 @@ def distil(
         schedule: The options of the training.
         after_step: Called after each step of the optimizer with the share of the training that is done, such as for
             masks. Then only the last 40 % of the epochs count, in which the masks stay.
+        counts_start: Whether the network is a result also as it was before the training, as epoch 0.
 
     Returns:
         ``epochs``, ``best_epoch``, ``error`` and ``first_error`` on the search split, ``log`` (one entry
@@ -96,7 +98,7 @@ def distil(
         UnsuitedError: The training diverged, no epoch made the error smaller, or a step needs too much memory.
     """
     try:
-        return _Training(student, data, schedule, after_step).run()
+        return _Training(student, data, schedule, after_step).run(counts_start=counts_start)
     except (MemoryError, RuntimeError) as error:
         if not is_shortage(error):
             raise
@@ -135,7 +137,7 @@ class _Training:
         self._done = _Progress(count=schedule.epochs, first_error=first, error=first)
         self._best = _copy(student)
 
-    def run(self) -> Json:
+    def run(self, *, counts_start: bool) -> Json:
         """Train, and return the notes."""
         check_memory(self._student, self._data, self._schedule.batch)
         self._restore()
@@ -152,7 +154,7 @@ class _Training:
             fitting = int((before + limit.seconds) * done.epochs / done.seconds)
             done.count = min(limit.epochs, max(done.epochs, fitting))
             self._save()
-        if done.best_epoch == 0:
+        if done.best_epoch == 0 and not counts_start:
             rate = f"learning_rate, now {limit.learning_rate:g}"
             raise UnsuitedError(f"none of {done.epochs} epochs made the error smaller: lower {rate}")
         self._student.load_state_dict(self._best)

@@ -33,7 +33,8 @@ def train_quantized(job: Json) -> Json:
     source = open_source(job)
     student = Prepared(source.program, reduce_range=job["options"]["reduce_range"])
     student.calibrate(source.data)
-    notes = distil(student, source.data, read_schedule(job, attends=source.attends))
+    schedule = read_schedule(job, attends=source.attends)
+    notes = distil(student, source.data, schedule, counts_start=True)  # int8 with equal channels may be good already
     converted = student.convert()
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         raise UnsuitedError("the quantizer found no operator that it could quantize")

@@ -99,6 +99,15 @@ def test_a_training_that_gains_nothing_is_refused(monkeypatch):
         train()
 
 
+def test_a_start_that_counts_is_a_result(monkeypatch):
+    worsen(monkeypatch, [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
+    student, started = seed(Student), seed(Student)
+    notes = distil(student, make_rows(), SCHEDULE, counts_start=True)
+    assert (notes["best_epoch"], notes["error"], notes["epochs"]) == (0, 1.0, 6)
+    for name, one in started.state_dict().items():
+        assert torch.equal(one, student.state_dict()[name]), name
+
+
 def test_the_same_seed_gives_the_same_weights():
     (_, one), (_, other) = train(), train()
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))

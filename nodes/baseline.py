@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +19,12 @@ from kedro_hone.programs import digest_metric, digest_programs
 from kedro_hone.search.comparison.crops import crop_search, find_batch
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.preflight import check_provable
-from kedro_hone.search.scores import find_slices, predict, score_source
+from kedro_hone.search.scores import Run, find_slices, predict, score_source
 from kedro_hone.search.slices import check_slices
 from kedro_hone.search.stability.faults import check_source, check_trials_rows
 from kedro_hone.search.stability.trials import plan_trials
 from kedro_hone.search.steps.runtimes import identify_runtime
+from kedro_hone.search.training import list_runs
 from kedro_hone.search.validation.probe_runs import SourceProbing
 
 logger = open_logger(__name__)
@@ -79,14 +81,14 @@ def _make_reference(key: str, context: RunContext) -> Reference:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
         runs = [(context.locate(split.feeds), scratch / "outputs.npz", context.largest_batch)]
         runs += [(rows[at], scratch / name, find_batch(context, at)) for at, name in cropped.items()]
-        if TRAINING in context.samples.splits:
-            rows_to_train = context.locate(context.samples.splits[TRAINING].feeds)
-            runs.append((rows_to_train, scratch / _TRAINING_OUTPUTS, context.largest_batch))
         (scratch / trials_folder).mkdir()
         trials = plan_trials(context, runs[0][0], scratch / trials_folder)
         first = [trial.run for trial in trials.first]
         probing = SourceProbing(context, scratch)
-        predicted = predict(context.source, name="source", runs=runs, context=context, trials=first, after=probing.run)
+        more = _plan_training(context, runs[0][1])
+        predicted = predict(
+            context.source, name="source", runs=runs, context=context, trials=first, after=probing.run, **more
+        )
         check_trials_rows(trials.first, context)
         if isinstance(predicted, Failed):
             raise HoneError(
@@ -114,6 +116,21 @@ def _make_reference(key: str, context: RunContext) -> Reference:
         **_read_score(itself),
         **dict(predicted),
     )
+
+
+def _plan_training(context: RunContext, outputs: Path) -> dict[str, Any]:
+    """Return the arguments of ``predict`` for the training split; ``outputs`` will be those on the search split."""
+    split = context.samples.splits.get(TRAINING)
+    if split is None:
+        return {}
+    rows, searched = context.locate(split.feeds), context.samples.splits[SEARCH].n
+
+    def make() -> Iterator[Run]:
+        size = outputs.stat().st_size / searched  # known now
+        file = outputs.with_name(_TRAINING_OUTPUTS)
+        yield from list_runs(rows, file, count=split.n, batch=context.largest_batch, row_bytes=size)
+
+    return {"reads": (rows,), "later": make()}
 
 
 def _read_score(quality: Quality) -> dict[str, Any]:

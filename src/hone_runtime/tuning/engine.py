@@ -42,6 +42,10 @@ class Engine(ABC, Generic[C]):
         """Return a candidate's outputs for unlabelled rows, the same ones at each call."""
 
     @abstractmethod
+    def find_class_axes(self, outputs: Outputs) -> Mapping[str, int]:
+        """Return the axis of the classes for those of the source's outputs that have one: see ``Judge``."""
+
+    @abstractmethod
     def measure(self, candidate: C) -> float:
         """Return the program's metric on the search split; higher is better."""
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from hone_runtime.worker.imports import load_program
 
+from .divergence import find_class_axes
+
 Array = np.ndarray[Any, Any]
 
 
@@ -53,6 +55,17 @@ class Judge:
     def measure_source(self) -> float | None:
         """Return the metric of the source's stored outputs; None if the job has none."""
         return None if self._source is None else self.measure(self._read_source())
+
+    def find_class_axes(self, outputs: Mapping[str, Array]) -> dict[str, int]:
+        """Return the axis of the classes, for each output in which the program chooses the largest score.
+
+        There is none if the program cannot decode these outputs without their targets.
+        """
+        try:
+            predictions = self._program.decode(dict(outputs), self._options)
+        except Exception:  # noqa: BLE001 - a person's program may raise anything
+            return {}
+        return find_class_axes(outputs, predictions)
 
     def _decode(self, outputs: Mapping[str, Array], rows: Sequence[int] | None) -> tuple[Any, Any, Any]:
         targets = self._targets if rows is None else self._shared.take_rows(self._targets, [*rows])

@@ -141,12 +141,13 @@ class Search(Generic[C]):
         """Return each operator's divergence, computed once; infinite for NaN, and absent if the time ran out."""
         if self.scores:
             return self.scores
-        wanted = _copy(self.engine.run(self.engine.open_source()))
+        expected = _copy(self.engine.run(self.engine.open_source()))
+        axes = self.engine.find_class_axes(expected)
         for name in self.names:
             if self._find_left(SCORING) <= 0:
                 print(f"{len(self.scores)} of {len(self.names)} operators were scored in time", flush=True)  # noqa: T201
                 break
-            self.scores[name] = measure_divergence(wanted, self.engine.run(self.engine.isolate(name)))
+            self.scores[name] = measure_divergence(expected, self.engine.run(self.engine.isolate(name)), axes)
         worst = sorted(self.scores.items(), key=lambda item: -item[1])[:5]
         listed = ", ".join(f"{name} {score:.2g}" for name, score in worst)
         print(f"scored {len(self.scores)} operators; the largest divergences: {listed}", flush=True)  # noqa: T201

@@ -51,7 +51,7 @@ class PublishSection(Section):
     allow: Annotated[tuple[Allowed, ...], BeforeValidator(split_names)] = Field(
         (),
         description="What a winner may be, although such a one is withheld by default: `anomalous`, which is trained "
-        "and better than the source by more than 5 % of the metric.",
+        "and better than the source by more than training explains.",
     )
     export: Annotated[tuple[Form, ...], BeforeValidator(split_names)] = Field(
         (),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,13 +62,15 @@ def predict(
     trials: Sequence[Run] = (),
     stopped: Callable[[], bool] | None = None,
     reads: Sequence[Path] = (),
+    later: Iterable[Run] = (),
     after: Callable[[WorkerSession], None] | None = None,
 ) -> Predicted | Failed:
     """Run an artifact over rows, with all outputs in one folder; return its costs, or why it failed.
 
     Trials are run first, and may fail; their outputs are written to that folder or below it. If ``stopped`` becomes
-    true, its worker is ended. ``after`` is called with the session after all rows were run, and may run other files
-    (``reads``): neither its failures nor its memory count here.
+    true, its worker is ended. ``later`` are more runs, each made when the runs before it are done, on rows in
+    ``reads`` or next to the outputs. ``after`` is called with the session after all rows were run, and may run other
+    files (``reads``): neither its failures nor its memory count here.
     """
     place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in (*trials, *runs)), *reads]
     with launch(artifact, name=name, context=context, output=place, feeds=feeds, stopped=stopped) as session:
@@ -78,7 +81,7 @@ def predict(
             return loaded
         for rows, output, batch in trials:
             session.run(rows, output, batch=batch)
-        for rows, output, batch in runs:
+        for rows, output, batch in chain(runs, later):
             if failed := session.run(rows, output, batch=batch):
                 return failed
         if after is None:

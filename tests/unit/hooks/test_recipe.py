@@ -71,12 +71,14 @@ def test_the_catalog_gets_what_our_nodes_need_and_no_name_of_others(project):
     assert {*catalog.keys()} == {"store", "race"}
 
 
-def test_a_missing_split_is_answered_with_the_line_to_add(project):
+@pytest.mark.parametrize("split", ["gate", "training"])
+def test_a_missing_split_is_answered_with_the_line_to_add(project, split):
     hooks, catalog = start(project, RECIPE), DataCatalog()
-    with pytest.raises(HoneError, match="no entry 'gate'") as caught:
-        hooks.before_pipeline_run({"run_id": "r"}, Pipeline([OURS]), catalog)
+    ours = make_node("kedro_hone", ["store", split, "raw"], "race")
+    with pytest.raises(HoneError, match=f"no entry '{split}'") as caught:
+        hooks.before_pipeline_run({"run_id": "r"}, Pipeline([ours]), catalog)
     assert caught.value.slug == "catalog-incomplete"
-    assert "gate: {type: kedro_hone.datasets.FileDataset, path: data/gate.csv}" in caught.value.hint
+    assert f"{split}: {{type: kedro_hone.datasets.FileDataset, path: data/{split}.csv}}" in caught.value.hint
     assert "store" in catalog.keys()  # noqa: SIM118 - a catalog contains what a pattern matches, too
 
 

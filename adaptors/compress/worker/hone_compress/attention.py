@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx, nn
 
@@ -45,9 +47,20 @@ def _find_layer(module: fx.GraphModule, value: fx.Node, width: int) -> nn.Linear
 
 
 def _free(view: fx.Node, *, before: int) -> None:
-    sizes = list(view.args[1])
+    sizes = _list_sizes(view)
     if len(sizes) == 4 and sizes[-1] == before and -1 not in sizes and isinstance(sizes[-2], int):
         view.args = (view.args[0], [*sizes[:-2], -1, before])
+
+
+def _list_sizes(view: fx.Node) -> list[Any]:
+    """Return the sizes of a view; a free one for the batch becomes that of its input, since only one can be free."""
+    value, sizes = view.args[0], list(view.args[1])
+    if sizes[0] != -1 or str(value.meta["val"].shape[0]) != str(view.meta["val"].shape[0]):
+        return sizes
+    with view.graph.inserting_before(view):
+        batch = view.graph.call_function(_aten.sym_size.int, (value, 0))
+    batch.meta["val"] = value.meta["val"].shape[0]
+    return [batch, *sizes[1:]]
 
 
 def _free_output(attention: fx.Node) -> None:
@@ -57,7 +70,7 @@ def _free_output(attention: fx.Node) -> None:
         node = next(iter(node.users))
         if node.op != "call_function" or node.target not in _MOVES:
             return
-        sizes = list(node.args[1]) if node.target in _VIEWS else []
+        sizes = _list_sizes(node) if node.target in _VIEWS else []
         if len(sizes) == 4 and isinstance(sizes[1], int) and -1 not in sizes:
             node.args = (node.args[0], [sizes[0], -1, *sizes[2:]])
         elif len(sizes) == 3 and isinstance(sizes[-1], int) and -1 not in sizes:

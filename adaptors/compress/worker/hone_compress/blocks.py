@@ -34,8 +34,8 @@ def drop_layers(source: Source) -> fx.GraphModule:
         raise UnsuitedError(
             f"it has {len(blocks)} blocks with the same shape before and after, and {share:.0%} are {what}"
         )
-    some = source.data.shorten(_ROWS)
-    errors = {block: some.measure_training_error(drop(source.module, [block])) for block in blocks}
+    measure = source.data.measure_training_error
+    errors = {block: measure(drop(source.module, [block]), _ROWS) for block in blocks}
     for block, error in errors.items():
         print_line(f"without the block up to {block[1]}: error {error:.6f}")
     least = sorted(blocks, key=errors.__getitem__)[:count]
@@ -60,11 +60,11 @@ def find_blocks(module: fx.GraphModule) -> list[Block]:
 
 def find_cuts(module: fx.GraphModule) -> list[fx.Node]:
     """Return the nodes that all data pass, in order."""
-    trained = set[fx.Node]()
+    dependent = set[fx.Node]()
     for node in module.graph.nodes:
-        if node.op in {"call_module", "get_attr"} or any(one in trained for one in node.all_input_nodes):
-            trained.add(node)
-    order = [node for node in module.graph.nodes if node in trained and node.op != "output"]
+        if node.op in {"call_module", "get_attr"} or any(one in dependent for one in node.all_input_nodes):
+            dependent.add(node)
+    order = [node for node in module.graph.nodes if node in dependent and node.op != "output"]
     place = {node: index for index, node in enumerate(module.graph.nodes)}
     reach, cuts = -1, list[fx.Node]()
     for node in order:

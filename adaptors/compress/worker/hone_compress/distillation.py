@@ -22,6 +22,7 @@ from hone_runtime.worker.refusal import UnsuitedError
 
 from . import rows
 from .layers import call_module
+from .memory import check_memory, is_shortage
 from .progress import print_line
 
 Json = dict[str, Any]
@@ -77,6 +78,7 @@ def distil(
     schedule: Schedule,
     *,
     after_step: Callable[[float], None] | None = None,
+    counts_start: bool = False,
 ) -> Json:
     """Train a student in place, and restore the weights of its best epoch; return notes for the metadata.
 
@@ -86,15 +88,22 @@ def distil(
         schedule: The options of the training.
         after_step: Called after each step of the optimizer with the share of the training that is done, such as for
             masks. Then only the last 40 % of the epochs count, in which the masks stay.
+        counts_start: Whether the network is a result also as it was before the training, as epoch 0.
 
     Returns:
         ``epochs``, ``best_epoch``, ``error`` and ``first_error`` on the search split, ``log`` (one entry
         for each epoch), and ``unfinished`` if the time limit ended it.
 
     Raises:
-        UnsuitedError: The training diverged, or no epoch made the error smaller.
+        UnsuitedError: The training diverged, no epoch made the error smaller, or a step needs too much memory.
     """
-    return _Training(student, data, schedule, after_step).run()
+    try:
+        return _Training(student, data, schedule, after_step).run(counts_start=counts_start)
+    except (MemoryError, RuntimeError) as error:
+        if not is_shortage(error):
+            raise
+        what = f"it ran out of memory with batches of {schedule.batch} rows"
+        raise UnsuitedError(f"{what}: lower the option batch ({_shorten(error)})") from error
 
 
 @dataclass
@@ -119,17 +128,18 @@ class _Training:
         self._student, self._data, self._schedule, self._after_step = student, data, schedule, after_step
         # Masks follow the share of a training that is done, which changes if it goes on.
         self._checkpoint = schedule.checkpoint if after_step is None else None
-        self._trained = [one for one in student.parameters() if one.dtype.is_floating_point]
-        for one in self._trained:
+        self._parameters = [one for one in student.parameters() if one.dtype.is_floating_point]
+        for one in self._parameters:
             one.requires_grad = True
-        self._optimizer = torch.optim.AdamW(self._trained, lr=schedule.learning_rate)
+        self._optimizer = torch.optim.AdamW(self._parameters, lr=schedule.learning_rate)
         self._generator = torch.Generator().manual_seed(schedule.seed)
         first = data.measure_error(student)
         self._done = _Progress(count=schedule.epochs, first_error=first, error=first)
         self._best = _copy(student)
 
-    def run(self) -> Json:
+    def run(self, *, counts_start: bool) -> Json:
         """Train, and return the notes."""
+        check_memory(self._student, self._data, self._schedule.batch)
         self._restore()
         done, limit, before = self._done, self._schedule, self._done.seconds
         print_line(f"before training: error {done.first_error:.6f} on the search split")
@@ -144,7 +154,7 @@ class _Training:
             fitting = int((before + limit.seconds) * done.epochs / done.seconds)
             done.count = min(limit.epochs, max(done.epochs, fitting))
             self._save()
-        if done.best_epoch == 0:
+        if done.best_epoch == 0 and not counts_start:
             rate = f"learning_rate, now {limit.learning_rate:g}"
             raise UnsuitedError(f"none of {done.epochs} epochs made the error smaller: lower {rate}")
         self._student.load_state_dict(self._best)
@@ -166,8 +176,9 @@ class _Training:
             for group in self._optimizer.param_groups:
                 group["lr"] = self._schedule.learning_rate * _scale(share)
             self._optimizer.zero_grad()
-            data.compare(call_module(self._student, data.take(numbers)), data.take_wanted(numbers)).backward()
-            nn.utils.clip_grad_norm_(self._trained, _LARGEST_GRADIENT)
+            outputs = call_module(self._student, data.take_inputs(numbers))
+            data.compare(outputs, data.take_outputs(numbers)).backward()
+            nn.utils.clip_grad_norm_(self._parameters, _LARGEST_GRADIENT)
             self._optimizer.step()
             if self._after_step is not None:
                 self._after_step(share)
@@ -237,3 +248,7 @@ def _scale(share: float) -> float:
 
 def _copy(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+def _shorten(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

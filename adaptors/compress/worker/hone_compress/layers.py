@@ -39,6 +39,7 @@ def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[tor
         UnsuitedError: The results for the examples differ, or no parameter gets a gradient.
     """
     module = program.module(check_guards=False)
+    doubtful = _list_doubtful(module.graph)
     _replace_in_place(module.graph)
     shared = _find_shared(module)
     for node in list(module.graph.nodes):
@@ -49,7 +50,7 @@ def open_trainable(program: torch.export.ExportedProgram, examples: Sequence[tor
     plain = fx.GraphModule(module, module.graph)
     plain.delete_all_unused_submodules()
     plain.eval()
-    _compare(Flat(flatten_program(program)), plain, examples)
+    _compare(Flat(flatten_program(program)), plain, examples, doubtful=doubtful)
     return plain
 
 
@@ -189,24 +190,34 @@ def _fill(layer: nn.Module, weight: Any, bias: Any) -> nn.Module:
     return layer
 
 
-def _compare(flat: nn.Module, plain: fx.GraphModule, examples: Sequence[torch.Tensor]) -> None:
+def _list_doubtful(graph: fx.Graph) -> list[str]:
+    """Return the operators of a graph that overwrite a tensor, which may be a part of another, or that draw numbers."""
+    called = (node.target for node in graph.nodes if node.op == "call_function")
+    operators = (one for one in called if isinstance(one, torch._ops.OpOverload))  # noqa: SLF001 - no other name
+    tag = torch.Tag.nondeterministic_seeded
+    return sorted({str(one) for one in operators if one._schema.is_mutable or tag in one.tags})  # noqa: SLF001
+
+
+def _compare(
+    flat: nn.Module, plain: fx.GraphModule, examples: Sequence[torch.Tensor], *, doubtful: Sequence[str]
+) -> None:
     """Compare the results of a program and of its module, and check that every parameter can be trained."""
-    with torch.no_grad():
-        wanted = flat(*examples)
-    found = call_module(plain, examples)
-    if not all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True)):
-        raise UnsuitedError("it cannot be trained: as a module of layers the program computes something else")
-    trained = [(name, one) for name, one in plain.named_parameters() if one.dtype.is_floating_point]
-    for _, one in trained:
+    with torch.no_grad():  # for both: with gradients some operators have another kernel, which rounds otherwise
+        expected, found = flat(*examples), call_module(plain, examples)
+    if not all(torch.equal(a, b) for a, b in zip(found, expected, strict=True)):
+        why = f", probably by {', '.join(doubtful)}" if doubtful else ""
+        raise UnsuitedError(f"it cannot be trained: as a module of layers the program computes something else{why}")
+    parameters = [(name, one) for name, one in plain.named_parameters() if one.dtype.is_floating_point]
+    for _, one in parameters:
         one.requires_grad = True
     losses = [one.sum() for one in call_module(plain, examples) if one.requires_grad]
     if not losses:
         raise UnsuitedError("it cannot be trained: its outputs depend on no parameter in a way that has a gradient")
     torch.stack(losses).sum().backward()
-    lost = [name for name, one in trained if one.grad is None]
-    for _, one in trained:
+    lost = [name for name, one in parameters if one.grad is None]
+    for _, one in parameters:
         one.grad = None
-    if len(lost) == len(trained):
+    if len(lost) == len(parameters):
         raise UnsuitedError(f"it cannot be trained: no parameter gets a gradient, such as {lost[0]}")
 
 

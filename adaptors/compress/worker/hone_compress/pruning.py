@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 
@@ -30,7 +31,7 @@ def prune_channels(source: Source) -> fx.GraphModule:
         raise UnsuitedError("it has no layer whose width does not decide that of an output")
     pruned = copy.deepcopy(source.module)
     heads = find_heads(pruned)
-    wanted = _list_shapes(source.module, examples)
+    shapes = _list_shapes(source.module, examples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
         pruner = torch_pruning.pruner.BasePruner(
@@ -52,11 +53,20 @@ def prune_channels(source: Source) -> fx.GraphModule:
     try:
         found = _list_shapes(pruned, examples)
     except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        raise UnsuitedError(f"its graph computes with the widths that would be pruned: {why}") from error
-    if found != wanted:
-        raise UnsuitedError(f"its outputs would have the shapes {found} instead of {wanted}")
+        place, why = _find_failing(pruned, examples), str(error).splitlines()[0]
+        raise UnsuitedError(f"its graph computes with the widths that would be pruned, in {place}: {why}") from error
+    if found != shapes:
+        raise UnsuitedError(f"its outputs would have the shapes {found} instead of {shapes}")
     return pruned
+
+
+def _find_failing(module: fx.GraphModule, examples: tuple[torch.Tensor, ...]) -> str:
+    """Return the node of a module that raises an error, with its operator."""
+    interpreter = fx.Interpreter(module, garbage_collect_values=False)
+    with torch.no_grad(), contextlib.suppress(RuntimeError):
+        interpreter.run(*examples)
+    failing = next((one for one in module.graph.nodes if one.op != "output" and one not in interpreter.env), None)
+    return "its outputs" if failing is None else f"{failing.name} ({failing.target})"
 
 
 def _list_shapes(module: fx.GraphModule, examples: tuple[torch.Tensor, ...]) -> list[tuple[int, ...]]:

@@ -17,6 +17,8 @@ from hone_runtime.worker.refusal import UnsuitedError
 from . import rows
 from .compression import prepare, write_program
 from .distillation import distil, read_schedule
+from .equalization import equalize
+from .progress import print_line
 from .source import open_source
 
 Json = dict[str, Any]
@@ -31,7 +33,8 @@ def train_quantized(job: Json) -> Json:
     source = open_source(job)
     student = Prepared(source.program, reduce_range=job["options"]["reduce_range"])
     student.calibrate(source.data)
-    notes = distil(student, source.data, read_schedule(job, attends=source.attends))
+    schedule = read_schedule(job, attends=source.attends)
+    notes = distil(student, source.data, schedule, counts_start=True)  # int8 with equal channels may be good already
     converted = student.convert()
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         raise UnsuitedError("the quantizer found no operator that it could quantize")
@@ -41,7 +44,7 @@ def train_quantized(job: Json) -> Json:
 
 
 class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A program with PT2E's simulated rounding, which can be trained.
+    """A program with PT2E's simulated rounding, which can be trained; the program's own parameters are changed.
 
     PyTorch's own ``train`` and ``eval`` raise on an exported program: torchao's functions take their place.
     """
@@ -53,6 +56,7 @@ class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
         self._modes = importlib.import_module(_pt2e)
         graph = program.module(check_guards=False)
         graph.graph.set_codegen(fx.graph.CodeGen())
+        print_line(f"the channels between {equalize(graph)} pairs of layers are equalized")
         graph.graph.eliminate_dead_code()  # the quantizer fails on a layer whose output nobody uses
         graph.recompile()
         quantizer = x86.X86InductorQuantizer()
@@ -84,7 +88,7 @@ class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
             raise UnsuitedError(f"PT2E changes what it computes, also without rounding: error {error:.2g}")
         self.graph.apply(self._modes.enable_fake_quant)
         self.graph.apply(self._modes.enable_observer)
-        data.run(self, data.training)
+        data.observe(self)
         self.eval()
 
     def convert(self) -> fx.GraphModule:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from hone_runtime.worker.refusal import UnsuitedError
 
 from .layers import call_module
 from .progress import print_line
+from .stored import Stored, measure_variance, split_pieces
 
 Json = dict[str, Any]
 Tensors = tuple[torch.Tensor, ...]
+Rows = tuple[torch.Tensor | Stored, ...]
+"""The rows of each input or output, in memory or in a file."""
 _ROWS_AT_ONCE = 64
 
 
@@ -28,9 +32,9 @@ class Data:
     """What a training reads.
 
     Attributes:
-        training: The tensors of the training split, rows first.
+        training_inputs: The rows of the training split, by input.
         training_outputs: The source's outputs for them, those with floating-point numbers.
-        search: The tensors of the search split.
+        search_inputs: The rows of the search split, by input.
         search_outputs: The source's outputs for them.
         learned: The positions of the outputs with floating-point numbers.
         fixed: The fixed batch size of the model; None if it is free.
@@ -38,9 +42,9 @@ class Data:
         outputs: The names of all outputs.
     """
 
-    training: Tensors
-    training_outputs: Tensors
-    search: Tensors
+    training_inputs: Rows
+    training_outputs: Rows
+    search_inputs: Tensors
     search_outputs: Tensors
     learned: tuple[int, ...]
     fixed: int | None
@@ -48,62 +52,69 @@ class Data:
     outputs: tuple[str, ...]
 
     @cached_property
-    def scale(self) -> Tensors:
+    def scale(self) -> tuple[float, ...]:
         """The variance of each learned output over the training split."""
-        return tuple(one.float().var(unbiased=False) + 1e-6 for one in self.training_outputs)
+        return tuple(measure_variance(one) + 1e-6 for one in self.training_outputs)
 
     def check(self) -> None:
         """Raise an ``UnsuitedError`` if nothing can be trained on these rows."""
-        count, size = len(self.training[0]), self.fixed or 1
+        count, size = len(self.training_inputs[0]), self.fixed or 1
         if not self.learned:
             raise UnsuitedError("no output has floating-point numbers, and there is nothing to learn from")
         if count < size:
             raise UnsuitedError(f"the training split has {count} rows, and the model takes {size} at once")
-        sides = {"training": (self.training, self.training_outputs), "search": (self.search, self.search_outputs)}
-        for split, (inputs, outputs) in sides.items():
+        splits = {
+            "training": (self.training_inputs, self.training_outputs),
+            "search": (self.search_inputs, self.search_outputs),
+        }
+        for split, (inputs, outputs) in splits.items():
             if any(one.dim() == 0 or len(one) != len(inputs[0]) for one in outputs):
                 raise UnsuitedError("it has an output without one row for each row of the inputs")
-            if any(one.dtype.is_floating_point and not torch.isfinite(one).all() for one in (*inputs, *outputs)):
+            if not all(_is_finite(one) for one in (*inputs, *outputs)):
                 raise UnsuitedError(f"the {split} split, or an output of the source for it, has NaN or infinity")
-        if all(torch.allclose(one, one[:1], rtol=1e-4, atol=1e-5) for one in self.training_outputs) and count > 1:
+        if count > 1 and all(_is_constant(one) for one in self.training_outputs):
             raise UnsuitedError(
                 f"the source returns the same for all {count} rows of the training split: nothing can be learned"
             )
 
     def count_steps(self, batch: int) -> int:
         """Return the number of steps in an epoch."""
-        size = self._size(batch)
-        return max(1, len(self.training[0]) // size)
+        return max(1, len(self.training_inputs[0]) // self.choose_size(batch))
 
     def shuffle(self, batch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
         """Yield the numbers of the rows of each step, in a random order; the incomplete last step is left out."""
-        size, count = self._size(batch), len(self.training[0])
+        size, count = self.choose_size(batch), len(self.training_inputs[0])
         order = torch.randperm(count, generator=generator)
         yield from order[: self.count_steps(batch) * size].split(size)
 
-    def take(self, numbers: torch.Tensor) -> Tensors:
+    def take_inputs(self, numbers: torch.Tensor) -> Tensors:
         """Return these rows of the training split."""
-        return tuple(one[numbers] for one in self.training)
+        return tuple(one[numbers] for one in self.training_inputs)
 
-    def take_wanted(self, numbers: torch.Tensor) -> Tensors:
+    def take_outputs(self, numbers: torch.Tensor) -> Tensors:
         """Return the source's outputs for these rows."""
         return tuple(one[numbers] for one in self.training_outputs)
 
-    def compare(self, found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the mean squared error of all learned outputs, each in units of its variance over the split."""
-        chosen = [found[index] for index in self.learned]
-        if any(a.shape != b.shape for a, b in zip(chosen, wanted, strict=True)):
+    def compare(self, outputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the mean squared error of all learned outputs, each in units of its variance over the split.
+
+        Args:
+            outputs: All outputs of a network.
+            expected: The learned outputs of the source.
+        """
+        chosen = [outputs[index] for index in self.learned]
+        if any(a.shape != b.shape for a, b in zip(chosen, expected, strict=True)):
             raise UnsuitedError("it returns other shapes than the source")
-        parts = zip(chosen, wanted, self.scale, strict=True)
+        parts = zip(chosen, expected, self.scale, strict=True)
         return torch.stack([((a.float() - b.float()) ** 2).mean() / scale for a, b, scale in parts]).mean()
 
     def measure_error(self, module: nn.Module) -> float:
         """Return the error of a module on the search split, as ``compare``."""
-        return self._find_error(self.run(module, self.search))
+        return self._find_error(self.run(module))
 
     def measure(self, module: nn.Module) -> tuple[float, float | None]:
         """Return the error of a module on the search split, and the program's metric; None if that has no value."""
-        found = self.run(module, self.search)
+        found = self.run(module)
         outputs = dict(zip(self.outputs, (one.numpy() for one in found), strict=True))
         try:
             score: float | None = self.judge.sign * self.judge.measure(outputs)
@@ -112,29 +123,40 @@ class Data:
             score = None
         return self._find_error(found), score
 
-    def _find_error(self, found: Tensors) -> float:
-        return float(self.compare(found, [self.search_outputs[index] for index in self.learned]))
+    def _find_error(self, outputs: Tensors) -> float:
+        return float(self.compare(outputs, [self.search_outputs[index] for index in self.learned]))
 
-    def shorten(self, count: int) -> Data:
-        """Return the data with the first rows of the training split only."""
-        training, wanted = (tuple(one[:count] for one in side) for side in (self.training, self.training_outputs))
-        return replace(self, training=training, training_outputs=wanted)
+    def measure_training_error(self, module: nn.Module, count: int) -> float:
+        """Return the error of a module on the first rows of the training split, as ``compare``."""
+        rows, total = min(count, len(self.training_inputs[0])), 0.0
+        for numbers, outputs in self._run_parts(module, self.training_inputs, rows):
+            some = len(numbers)
+            total += some * float(self.compare([one[:some] for one in outputs], self.take_outputs(numbers)))
+        return total / rows
 
-    def measure_training_error(self, module: nn.Module) -> float:
-        """Return the error of a module on the training split, as ``compare``."""
-        return float(self.compare(self.run(module, self.training), self.training_outputs))
+    def observe(self, module: nn.Module) -> None:
+        """Call a module with all rows of the training split, such as to observe the ranges of its activations."""
+        for _ in self._run_parts(module, self.training_inputs, len(self.training_inputs[0])):
+            pass
 
-    def run(self, module: nn.Module, tensors: Tensors) -> Tensors:
-        """Return a module's outputs for all rows, in calls of one size; the last call is filled with first rows."""
-        size, count, parts = self._size(_ROWS_AT_ONCE), len(tensors[0]), []
-        with torch.no_grad():
-            for start in range(0, count, size):
-                numbers = torch.arange(start, start + size) % count
-                parts.append(call_module(module, [one[numbers] for one in tensors]))
+    def run(self, module: nn.Module) -> Tensors:
+        """Return a module's outputs for all rows of the search split."""
+        count = len(self.search_inputs[0])
+        parts = [outputs for _, outputs in self._run_parts(module, self.search_inputs, count)]
         return tuple(torch.cat(each)[:count] for each in zip(*parts, strict=True))
 
-    def _size(self, batch: int) -> int:
-        return self.fixed or min(batch, len(self.training[0]))
+    def _run_parts(self, module: nn.Module, rows: Rows, count: int) -> Iterator[tuple[torch.Tensor, Tensors]]:
+        """Yield row numbers and outputs of calls of one size; the last call is filled up with first rows."""
+        size = self.choose_size(_ROWS_AT_ONCE)
+        for start in range(0, count, size):
+            numbers = torch.arange(start, start + size)
+            with torch.no_grad():
+                outputs = call_module(module, [one[numbers % count] for one in rows])
+            yield numbers[numbers < count], outputs
+
+    def choose_size(self, batch: int) -> int:
+        """Return the number of rows in a call, for a batch size of the options."""
+        return self.fixed or min(batch, len(self.training_inputs[0]))
 
 
 def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Data:
@@ -144,18 +166,17 @@ def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Dat
         UnsuitedError: Nothing can be trained on them.
     """
     program = job["program"]
-    names = tuple(spec["name"] for spec in outputs)
-    wanted, expected = (_read(program[key], outputs) for key in ("teacher", "source"))
+    expected = _read(program["source"], outputs)
     learned = tuple(index for index, one in enumerate(expected) if one.dtype.is_floating_point)
     data = Data(
-        training=_read(job["training"], inputs),
-        training_outputs=tuple(wanted[index] for index in learned),
-        search=_read(program["feeds"], inputs),
+        training_inputs=_open(job["training"], inputs),
+        training_outputs=_open(program["teacher"], [outputs[index] for index in learned]),
+        search_inputs=_read(program["feeds"], inputs),
         search_outputs=expected,
         learned=learned,
         fixed=shapes.find_fixed_batch(spec["shape"] for spec in inputs),
         judge=Judge(program),
-        outputs=names,
+        outputs=tuple(spec["name"] for spec in outputs),
     )
     data.check()
     return data
@@ -164,3 +185,16 @@ def read_data(job: Json, inputs: Sequence[Json], outputs: Sequence[Json]) -> Dat
 def _read(path: str, specs: Sequence[Json]) -> Tensors:
     with np.load(path, allow_pickle=False) as arrays:
         return tuple(torch.from_numpy(arrays[spec["name"]].astype(spec["dtype"])) for spec in specs)
+
+
+def _open(path: str, specs: Sequence[Json]) -> tuple[Stored, ...]:
+    return tuple(Stored(Path(path), spec["name"], getattr(torch, spec["dtype"])) for spec in specs)
+
+
+def _is_finite(rows: torch.Tensor | Stored) -> bool:
+    return not rows.dtype.is_floating_point or all(bool(torch.isfinite(one).all()) for one in split_pieces(rows))
+
+
+def _is_constant(rows: torch.Tensor | Stored) -> bool:
+    first = rows[:1]
+    return all(torch.allclose(one, first, rtol=1e-4, atol=1e-5) for one in split_pieces(rows))

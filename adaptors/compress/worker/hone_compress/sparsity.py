@@ -35,9 +35,9 @@ def sparsify(job: Json) -> Json:
         return changed
 
     notes = compress(job, cover, shrinks=False, after_step=masks.apply)
-    found, wanted = masks.measure(), options["sparsity"]
-    if found < wanted - 0.05:
-        raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {wanted:.2f}", slug="budget")
+    found, due = masks.measure(), options["sparsity"]
+    if found < due - 0.05:
+        raise UnsuitedError(f"training ended at a sparsity of {found:.2f}, before {due:.2f}", slug="budget")
     notes["metadata"]["training"]["sparsity"] = round(found, 4)
     return notes
 

@@ -20,7 +20,7 @@ from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from hone_runtime.sessions import shapes
 from hone_runtime.tuning import rows
-from hone_runtime.tuning.engine import Engine
+from hone_runtime.tuning.engine import Engine, Outputs
 from hone_runtime.tuning.judge import Judge
 from hone_runtime.tuning.search import read_settings
 from hone_runtime.tuning.tuner import tune
@@ -125,6 +125,9 @@ class _Graph(Engine[Path]):
 
     def run(self, candidate: Path) -> rows.Arrays:
         return rows.run_rows(self._open(candidate).run, self._rows, self._fixed or rows.BATCH)
+
+    def find_class_axes(self, outputs: Outputs) -> Mapping[str, int]:
+        return self.judge.find_class_axes(outputs)
 
     def measure(self, candidate: Path) -> float:
         return self.judge.measure(rows.run_rows(self._open(candidate).run, self._search, self._fixed or rows.BATCH))

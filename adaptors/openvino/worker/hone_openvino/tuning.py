@@ -11,7 +11,7 @@ import openvino as ov
 
 from hone_runtime.tuning import rows
 from hone_runtime.tuning.divergence import measure_divergence
-from hone_runtime.tuning.engine import Engine
+from hone_runtime.tuning.engine import Engine, Outputs
 from hone_runtime.tuning.judge import Judge
 from hone_runtime.tuning.search import read_settings
 from hone_runtime.tuning.tuner import tune
@@ -90,15 +90,19 @@ class _Graph(Engine[Any]):
 
         With outliers it may move biases by more than the error that it corrects, also beside excluded operators.
         """
-        wanted = {name: array.copy() for name, array in self.run(self._quantizer.model).items()}
+        expected = {name: array.copy() for name, array in self.run(self._quantizer.model).items()}
+        axes = self.find_class_axes(expected)
         corrected, plain = (
-            measure_divergence(wanted, self.run(model)) for model in (self.build(frozenset()), self._removable)
+            measure_divergence(expected, self.run(model), axes) for model in (self.build(frozenset()), self._removable)
         )
         print(f"divergence {corrected:.2g} with corrected biases, {plain:.2g} without", flush=True)  # noqa: T201 (the log)
         return corrected <= plain
 
     def run(self, candidate: Any) -> rows.Arrays:
         return rows.run_rows(self._open(candidate).run, self._rows, self._size)
+
+    def find_class_axes(self, outputs: Outputs) -> Mapping[str, int]:
+        return self.judge.find_class_axes(outputs)
 
     def measure(self, candidate: Any) -> float:
         return self.judge.measure(rows.run_rows(self._open(candidate).run, self._search, self._size))

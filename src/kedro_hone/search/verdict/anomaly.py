@@ -10,7 +10,10 @@ from hone_runtime.values.measurement import Quality
 ANOMALOUS: Final = "ANOMALOUS"
 """The word that begins the reason."""
 GAIN: Final = 0.05
-"""The largest gain that is no anomaly, as a share of the source's metric."""
+"""The largest gain that is no anomaly, as a share of the metric's scale."""
+ERRORS: Final = 0.25
+"""The largest share of the source's errors that a training may remove. Students as large as their teacher remove about
+a tenth (T. Furlanello et al., "Born-Again Neural Networks", ICML 2018)."""
 
 
 def find_anomaly(quality: Quality, *, trained: bool) -> str:
@@ -20,22 +23,39 @@ def find_anomaly(quality: Quality, *, trained: bool) -> str:
     or search split were probably among its training rows, or the source was not trained to the end. Neither is decided
     by more measurements, so a person decides.
 
-    Two conditions must hold. The estimated gain exceeds ``GAIN`` of the source's metric; and the whole interval of the
-    drop is under 0, so that the gain is not chance. The interval's end closest to 0 is not compared with ``GAIN``: on
+    Two conditions must hold. The estimated gain exceeds ``find_largest_gain``; and the whole interval of the drop is
+    under 0, so that the gain is not chance. The interval's end closest to 0 is not compared with the largest gain: on
     few rows, this would miss leaks of many points. Without a true gain, an alarm is as rare as the level of one end.
 
     Args:
         quality: The candidate's quality on the gate split.
         trained: Whether a step of its route trained it; only such a candidate can be anomalous.
     """
-    gain = -quality.drop.estimate
-    if not trained or quality.drop.high >= 0 or gain <= GAIN * abs(quality.source):
+    gain, most = -quality.drop.estimate, find_largest_gain(quality)
+    if not trained or quality.drop.high >= 0 or gain <= most:
         return ""
     change = f"{quality.metric} goes from {quality.source:.4f} to {quality.candidate:.4f}"
     return (
-        f"{ANOMALOUS}: it was trained, and {change} on {quality.n} rows, better by more than {GAIN:.0%}; either these "
+        f"{ANOMALOUS}: it was trained, and {change} on {quality.n} rows, better by more than {most:.3g}; either these "
         "rows, or similar ones, were among its training rows, or the source was not trained to the end"
     )
+
+
+def find_largest_gain(quality: Quality) -> float:
+    """Return the largest gain that training explains, in the metric's unit.
+
+    - A metric of which less is better is an error, with 0 as its best value: a quarter of the source's.
+    - One whose best value is 1, such as a share, an F1, r2 or a correlation: 0.05, or a quarter of what is missing to 1
+      if that is less. It is no share of the value itself: near 0, any gain would be an anomaly.
+    - Any other: a twentieth of the source's value.
+
+    The best value is taken for 1 if neither value is further from 0.
+    """
+    if not quality.higher_is_better:
+        return ERRORS * abs(quality.source)
+    if max(abs(quality.source), abs(quality.candidate)) <= 1:
+        return min(GAIN, ERRORS * (1 - quality.source))
+    return GAIN * abs(quality.source)
 
 
 def list_reasons(anomalies: Mapping[str, str], withheld: Mapping[str, str]) -> list[str]:

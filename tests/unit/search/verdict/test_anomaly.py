@@ -44,15 +44,49 @@ BETTER, SAME = make_quality(-0.10, -0.02), make_quality(-0.004, 0.005)
         (BETTER, False, False),
         (SAME, True, False),
         (make_quality(-0.12, 0.001), True, False),  # it may be chance
-        (make_quality(-0.05, -0.03), True, False),  # exactly 5 % of 0.8
-        (make_quality(-0.051, -0.03), True, True),
-        (make_quality(-3.0, -1.0, source=30.0, higher_is_better=False, metric="mean_squared_error"), True, True),
-        (make_quality(-2.0, -0.5, source=30.0, higher_is_better=False, metric="mean_squared_error"), True, False),
+        (make_quality(-0.06, -0.03), True, False),
+        (make_quality(-0.08, -0.03), True, True),
     ],
 )
 def test_only_a_certain_gain_of_a_trained_candidate_is_one(quality, trained, found):
     reason = find_anomaly(quality, trained=trained)
     assert reason.startswith("ANOMALOUS: ") is found
+
+
+@pytest.mark.parametrize(
+    ("metric", "source", "candidate", "higher", "found"),
+    [
+        ("accuracy", 0.80, 0.845, True, False),
+        ("accuracy", 0.80, 0.855, True, True),
+        ("accuracy", 0.40, 0.445, True, False),  # of the metric's scale, not of its value
+        ("accuracy", 0.98, 0.984, True, False),
+        ("accuracy", 0.98, 0.999, True, True),  # a leak where little is missing
+        ("accuracy", 0.999, 1.0, True, True),
+        ("r2", 0.01, 0.03, True, False),
+        ("r2", 0.01, 0.2, True, True),
+        ("r2", -0.2, -0.17, True, False),
+        ("r2", -4.0, 0.9, True, True),
+        ("matthews_corrcoef", 0.0, 0.04, True, False),
+        ("matthews_corrcoef", 0.0, 0.5, True, True),
+        ("mean_squared_error", 30.0, 25.0, False, False),
+        ("mean_squared_error", 30.0, 20.0, False, True),
+        ("mean_squared_error", 30.0, 40.0, False, False),  # worse
+        ("mean_squared_error", 3e-5, 2.5e-5, False, False),
+        ("mean_squared_error", 3e-5, 1e-6, False, True),
+        ("log_loss", 0.20, 0.17, False, False),
+        ("log_loss", 0.20, 0.02, False, True),
+        ("chrf", 40.0, 41.5, True, False),
+        ("chrf", 40.0, 55.0, True, True),
+        ("chrf", 40.0, 30.0, True, False),
+    ],
+)
+def test_the_gain_is_compared_on_the_scale_of_the_metric(metric, source, candidate, higher, found):
+    worse = source - candidate if higher else candidate - source
+    drop = Interval(estimate=worse, low=worse - 1e-6, high=worse + 1e-6)
+    quality = make_quality(0, 0, source=source, candidate=candidate, metric=metric, higher_is_better=higher, drop=drop)
+    reason = find_anomaly(quality, trained=True)
+    assert bool(reason) is found
+    assert f"{metric} goes from {source:.4f} to {candidate:.4f}" in reason or not found
 
 
 def run(*finalists, allow=False, **gates):

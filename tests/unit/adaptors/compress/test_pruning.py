@@ -1,0 +1,66 @@
+"""Channels that are removed, and graphs in which that is not possible, with the operator's name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hone_compress.layers import list_layers
+from hone_compress.pruning import prune_channels
+from sources import Attention, Classifier, Function, draw, make_source, seed
+from torch import nn
+
+from hone_runtime.worker.refusal import UnsuitedError
+
+
+class AttentionNet(nn.Module):
+    """Attention between two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.body, self.last = nn.Linear(8, 32), Attention(), nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.last(self.body(self.first(x)))
+
+
+def test_hidden_widths_become_narrower_and_outputs_stay():
+    source = make_source(seed(Classifier, width=64), draw(3, 8), ratio=0.5, round_to=8)
+    pruned = prune_channels(source)
+    assert [tuple(one.weight.shape) for one in list_layers(pruned).values()] == [(32, 8), (5, 32)]
+    assert [tuple(one.weight.shape) for one in list_layers(source.module).values()] == [(64, 8), (5, 64)]
+
+
+def test_the_channels_with_the_largest_weights_stay():
+    net = seed(Classifier, width=64)
+    with torch.no_grad():
+        net.first.weight[::2] *= 1e-3
+        net.last.weight[:, ::2] *= 1e-3
+    pruned = prune_channels(make_source(net, draw(3, 8), ratio=0.5, round_to=8))
+    torch.testing.assert_close(next(iter(list_layers(pruned).values())).weight, net.first.weight[1::2])
+
+
+def test_of_attention_whole_heads_are_removed():
+    pruned = prune_channels(make_source(seed(AttentionNet), draw(3, 6, 8), ratio=0.5, round_to=8))
+    widths = [tuple(one.weight.shape) for one in list_layers(pruned).values()]
+    assert widths == [(16, 8), (16, 16), (16, 16), (16, 16), (16, 16), (4, 16)]
+    attention = next(one for one in pruned.graph.nodes if "scaled_dot" in str(one.target))
+    seen = []
+    attention.target = lambda q, *_, **__: (seen.append(q.shape), q)[1]
+    pruned.recompile()
+    pruned(draw(5, 6, 8))
+    assert seen == [(5, 2, 6, 8)]
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (nn.Linear(8, 5), "no layer whose width does not decide that of an output"),
+        (Classifier(width=8), "no layer is wide enough to lose 50% of its channels in steps of 8"),
+        (Classifier(Function(lambda x: x.view(-1, 4, 8).cumsum(1).flatten(1))), r"in view \(aten\.view\.default\)"),
+        (Classifier(Function(lambda x: x + torch.arange(32.0))), r"in add \(aten\.add\.Tensor\)"),
+    ],
+    ids=["one layer", "narrow", "a view", "a constant"],
+)
+def test_what_cannot_be_pruned_is_refused_by_name(net, reason):
+    with pytest.raises(UnsuitedError, match=reason):
+        prune_channels(make_source(net, draw(3, 8), ratio=0.5, round_to=8))

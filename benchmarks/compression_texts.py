@@ -20,7 +20,9 @@ import torch
 LENGTH, LABELS = 16, ("negative", "neutral", "positive")
 SPLITS = {"train": 12_000, "calibration": 256, "search": 800, "gate": 3000}
 """The rows of each split. The gate's 3,000 rows can prove a drop of two points if some percent of them change."""
-EPOCHS, BATCH, RATE = 10, 64, 6e-4
+WRONG = 0.03
+"""The share of labels that are drawn at random."""
+EPOCHS, BATCH, RATE = 5, 64, 3e-4
 
 
 def _list(words: str) -> list[str]:
@@ -55,13 +57,14 @@ JOINS = {"and": (1, 1), "but": (1, 2), "although": (2, 1)}
 
 def draw_sentence(draw: random.Random) -> tuple[str, int]:
     """Return a sentence and its label."""
-    first, mood = _draw_clause(draw)
-    if draw.random() < 0.2:
-        return first, mood + 1
-    join = draw.choice([*JOINS])
-    second, other = _draw_clause(draw)
-    total = JOINS[join][0] * mood + JOINS[join][1] * other
-    return f"{first} {join} {second}", int(np.sign(total)) + 1
+    text, mood = _draw_clause(draw)
+    if draw.random() < 0.8:
+        join = draw.choice([*JOINS])
+        second, other = _draw_clause(draw)
+        text, mood = f"{text} {join} {second}", JOINS[join][0] * mood + JOINS[join][1] * other
+    if draw.random() < WRONG:
+        mood = draw.choice((-1, 0, 1))
+    return text, int(np.sign(mood)) + 1
 
 
 def _draw_clause(draw: random.Random) -> tuple[str, int]:
@@ -119,7 +122,9 @@ def train(folder: Path) -> float:
         **sizes,
         vocab_size=len(list_words()),
         max_position_embeddings=64,
-        initializer_range=0.08,
+        initializer_range=0.05,  # with BERT's own 0.02, and with dropout, such a narrow network learns no negation
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
         id2label=named,
         label2id={label: number for number, label in named.items()},
     )
@@ -127,7 +132,7 @@ def train(folder: Path) -> float:
     ids, mask, labels = encode(splits["train"])
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, RATE, total_steps=EPOCHS * -(-len(ids) // BATCH), pct_start=0.15
+        optimizer, RATE, total_steps=EPOCHS * -(-len(ids) // BATCH), pct_start=0.2
     )
     for epoch in range(EPOCHS):
         network.train()

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
 from hone_runtime.errors import HoneError
 from hone_runtime.text import hide_secrets
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Value
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.digest import digest_file, digest_json, digest_tree
-from hone_runtime.values.forms import IMAGE
+from hone_runtime.values.forms import IMAGE, WinnerForm
 from hone_runtime.values.regular import read_regular
 
 SchemaId = Literal["kedro-hone/evidence/2"]
@@ -31,6 +33,7 @@ EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
 """The files of every publication: the evidence, its two reports, and all measured times."""
 GOLDEN: Final = "golden.json"
 """An optional file of a publication: rows with the winner's outputs, which ``kedro_hone.load`` compares."""
+_FORMS: Final = TypeAdapter(tuple[WinnerForm, ...])
 
 
 class EvidenceFolder(Value):
@@ -125,8 +128,11 @@ class ProvenWinner:
 
     def _check_forms(self, claim: Any) -> None:
         """Compare the folders of other forms with the digests in the evidence; an image is in another registry."""
-        listed = claim.get("forms", ()) if isinstance(claim, dict) else ()
-        proven = {one["form"]: one["digest"] for one in listed if one.get("digest") and one.get("form") != IMAGE}
+        try:
+            listed = _FORMS.validate_python(claim.get("forms", ()) if isinstance(claim, dict) else (), extra="ignore")
+        except ValidationError as error:
+            raise explain_incomplete(self.evidence.run_id, f"Its other forms cannot be read: {error}.") from error
+        proven = {one.form: one.digest for one in listed if one.digest and one.form != IMAGE}
         found = {name: digest_tree(folder) for name, folder in self.forms.items()}
         if found != proven:
             why = f"Its other forms are {found or 'absent'}, and the evidence has {proven or 'none'}."

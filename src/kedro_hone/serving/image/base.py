@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import BaseModel, Field, TypeAdapter
 
 from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.errors import HoneError
@@ -33,6 +34,38 @@ DEFAULT_BASE: Final = f"python:{PYTHON}-slim"
 _SLUG: Final = "image-base-unfit"
 _DEPTH: Final = 3
 """How many indexes may lead to a manifest."""
+
+
+class _Image(BaseModel):
+    """The part of an image's manifest that is read."""
+
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+class _Settings(BaseModel):
+    """The settings of containers in an image's configuration that are taken over."""
+
+    env: tuple[str, ...] | None = Field(None, alias="Env")
+    labels: dict[str, str] | None = Field(None, alias="Labels")
+
+
+class _Files(BaseModel):
+    diff_ids: tuple[str, ...]
+
+
+class _Config(BaseModel):
+    """The part of an image's configuration that is read; it is taken over as it is where it fits."""
+
+    architecture: str
+    os: str
+    variant: str | None = None
+    config: _Settings | None = None
+    rootfs: _Files
+    history: tuple[dict[str, Json], ...] | None = None
+
+
+_JSON: Final = TypeAdapter(dict[str, Json])
 
 Read = Callable[[Descriptor], bytes]
 
@@ -79,7 +112,7 @@ def fetch_base(name: str, blobs: Blobs, *, insecure: bool = False) -> Base:
         if folder.is_dir():
             raise _refuse(name, "The folder has no file oci-layout.", hint="Name an image layout or a reference.")
         return _pull(name, blobs, insecure=insecure)
-    except (RegistryError, OSError, ValueError, KeyError, TypeError) as error:
+    except (RegistryError, OSError, ValueError) as error:
         why = str(error) if isinstance(error, RegistryError) else describe_exception(error)
         hint = "Check the name and the credentials, or name another base by --base: an image layout needs no registry."
         raise _refuse(name, why, hint=hint) from error
@@ -151,34 +184,34 @@ def _choose(entries: list[Descriptor], read: Read, *, name: str, depth: int = _D
 def _make_base(
     name: str, manifest: Descriptor, content: bytes, *, read: Read, bring: Callable[[Descriptor], None]
 ) -> Base:
-    document: Any = json.loads(content)
-    config: Any = json.loads(read(Descriptor.model_validate(document["config"])))
+    image = _Image.model_validate_json(content)
+    written = read(image.config)
+    config, known = _JSON.validate_json(written), _Config.model_validate_json(written)
     shown = name or "The base"
-    found = Platform.model_validate(config)
+    found = Platform(architecture=known.architecture, os=known.os)
     if found != read_platform():
         raise _refuse_platform(shown, str(found), read_platform())
-    python = _find_python(config)
+    python = _find_python(known.config)
     if python and not f"{python}.".startswith(f"{PYTHON}."):
         why = f"Its configuration has PYTHON_VERSION={python}, and the packages were installed for Python {PYTHON}."
         raise _refuse(shown, why, hint=f"Name a base with Python {PYTHON}, such as --base {DEFAULT_BASE}.")
-    layers = [Descriptor.model_validate(one) for one in document["layers"]]
-    if len(config["rootfs"]["diff_ids"]) != len(layers):
+    if len(known.rootfs.diff_ids) != len(image.layers):
         raise ValueError("its configuration has another number of layers than its manifest")
-    for layer in layers:
+    for layer in image.layers:
         bring(layer)
     return Base(
         name=name,
         digest=manifest.digest,
-        layers=tuple(map(adopt_layer, layers)),
+        layers=tuple(map(adopt_layer, image.layers)),
         config=config,
         python=python,
     )
 
 
-def _find_python(config: Mapping[str, Json]) -> str:
+def _find_python(settings: _Settings | None) -> str:
     """Return the version of Python in the variables of an image, as the official images of Python set it."""
-    variables = dict(one.partition("=")[::2] for one in (config.get("config") or {}).get("Env") or ())
-    return str(variables.get("PYTHON_VERSION", ""))
+    variables = dict(one.partition("=")[::2] for one in (settings and settings.env) or ())
+    return variables.get("PYTHON_VERSION", "")
 
 
 def _refuse_platform(name: str, offered: str, wanted: Platform) -> HoneError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.manifest import link_or_copy
@@ -18,7 +17,12 @@ from kedro_hone.serving.image.descriptors import INDEX, REF_NAME, Descriptor, Ma
 
 MARK: Final = "oci-layout"
 _VERSION: Final = {"imageLayoutVersion": "1.0.0"}
-_DESCRIPTORS: Final = TypeAdapter(tuple[Descriptor, ...])
+
+
+class _Index(BaseModel):
+    """The part of an image index that is read."""
+
+    manifests: tuple[Descriptor, ...] = ()
 
 
 def is_layout(folder: Path) -> bool:
@@ -90,10 +94,7 @@ def read_index(folder: Path) -> tuple[Descriptor, ...]:
 
 def read_descriptors(index: bytes) -> tuple[Descriptor, ...]:
     """Return the manifests of an image index; raises ``ValueError`` for other content."""
-    document = json.loads(index)
-    if not isinstance(document, dict):
-        raise ValueError("an image index is an object")  # noqa: TRY004 - of JSON, and the caller handles one kind
-    return _DESCRIPTORS.validate_python(document.get("manifests", ()))
+    return _Index.model_validate_json(index).manifests
 
 
 def _copy_blob(source: Path, target: Path) -> None:

@@ -6,6 +6,7 @@ Source: https://github.com/opencontainers/distribution-spec, "spec.md".
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable
 from http.client import HTTPException
@@ -155,7 +156,7 @@ class _Upload:
             if answer.status < 400:
                 self._place = answer.headers.get("Location", self._place)
                 _, _, last = answer.headers.get("Range", "").partition("-")
-                return min(int(last) + 1, self._blob.size) if last.isdecimal() and last != "0" else 0
+                return min(int(last) + 1, self._blob.size) if re.fullmatch("[1-9][0-9]{0,17}", last) else 0
         accepted = frozenset({202})
         answer = self._transport.send("POST", f"{self._repository}/blobs/uploads/", body=lambda: b"", accepted=accepted)
         self._follow(answer)

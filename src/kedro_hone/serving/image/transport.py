@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import urllib.error
 import urllib.parse
@@ -12,7 +11,10 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
 
+from pydantic import BaseModel, ValidationError
+
 from hone_runtime.text import clean_line
+from hone_runtime.values.base import Json
 from kedro_hone.serving.image.credentials import Credentials
 
 TIMEOUT_SECONDS: Final = 60.0
@@ -65,6 +67,24 @@ class Answer:
         return content
 
 
+class _Token(BaseModel):
+    """The answer of a token server."""
+
+    token: str | None = None
+    access_token: str | None = None
+
+
+class _Error(BaseModel):
+    code: Json
+    message: Json = ""
+
+
+class _Refusal(BaseModel):
+    """The errors of a registry, in the specification's form."""
+
+    errors: tuple[_Error, ...]
+
+
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects of reads, never from HTTPS to HTTP; credentials are not sent to the target."""
 
@@ -74,6 +94,18 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             raise RegistryError("it redirects from HTTPS to HTTP", status=code)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> Any:
+        """Follow a redirect; the answer is closed if it leads to no URL."""
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except (RegistryError, ValueError):
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 class Transport:
@@ -124,7 +156,12 @@ class Transport:
         answer = self._send_once(method, url, headers or {}, body)
         # A server that the registry redirects to must not choose who gets the credentials.
         asks = answer.status == _TOKEN_ANSWER and self._is_own(answer.url)
-        if asks and self._authorize(answer.headers.get("WWW-Authenticate", "")):
+        try:
+            renewed = asks and self._authorize(answer.headers.get("WWW-Authenticate", ""))
+        except RegistryError:
+            answer.stream.close()
+            raise
+        if renewed:
             answer.stream.close()
             answer = self._send_once(method, url, headers or {}, body)
         if answer.status not in accepted:
@@ -137,8 +174,11 @@ class Transport:
         Raises:
             RegistryError: It is not HTTP, or leads from HTTPS to HTTP.
         """
-        url = urllib.parse.urljoin(f"{self._base}/", path)
-        scheme = urllib.parse.urlsplit(url).scheme
+        try:
+            url = urllib.parse.urljoin(f"{self._base}/", path)
+            scheme = urllib.parse.urlsplit(url).scheme
+        except ValueError as error:  # such as of a host with one bracket
+            raise RegistryError(f"it names {path}, which is no URL", status=400) from error
         if scheme not in {"http", "https"} or (self._base.startswith("https:") and scheme == "http"):
             raise RegistryError(f"it names {url}, which is not on HTTPS as the registry is", status=400)
         return url
@@ -154,7 +194,7 @@ class Transport:
             found = self._opener.open(request, timeout=TIMEOUT_SECONDS)
         except urllib.error.HTTPError as error:
             found = error
-        except (OSError, HTTPException) as error:  # also of TLS, of names, and of a connection that is cut
+        except (OSError, HTTPException, ValueError) as error:  # of TLS, names, a cut connection, and a redirect's URL
             reason = getattr(error, "reason", None) or error
             raise RegistryError(f"{method} {url}: {reason}") from error
         finally:
@@ -192,13 +232,15 @@ class Transport:
             request.add_unredirected_header("Authorization", f"Basic {self._credentials.basic}")
         try:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as found:
-                document = json.loads(found.read(LARGEST_ANSWER))
+                sent = _Token.model_validate_json(found.read(LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             raise RegistryError(f"the token server {realm} answered {error.code}", status=error.code) from error
+        except ValidationError as error:
+            raise RegistryError(f"the token server {realm} sent no token", status=_TOKEN_ANSWER) from error
         except (OSError, HTTPException, ValueError) as error:
             raise RegistryError(f"the token server {realm}: {error}") from error
-        token = (document.get("token") or document.get("access_token")) if isinstance(document, dict) else None
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+        token = sent.token or sent.access_token
+        if not token or not token.isascii() or not token.isprintable():
             raise RegistryError(f"the token server {realm} sent no token", status=_TOKEN_ANSWER)
         return token
 
@@ -206,8 +248,8 @@ class Transport:
 def _describe(answer: Answer) -> str:
     """Return the status, and the messages of a registry if it has the specification's form."""
     try:
-        document: Any = json.loads(answer.read())
-        said = "; ".join(f"{one['code']}: {one.get('message', '')}" for one in document["errors"])[:500]
-    except (RegistryError, ValueError, KeyError, TypeError, AttributeError):
+        errors = _Refusal.model_validate_json(answer.read()).errors
+        said = "; ".join(f"{one.code}: {one.message}" for one in errors)[:500]
+    except (RegistryError, ValueError):  # also of a redirect's answer, which is closed
         said = ""
     return f"{answer.status}{f' {said}' if said else ''}"

@@ -120,3 +120,8 @@ def test_forms_of_a_winner_are_those_in_the_evidence(folder, evidence, tmp_path)
     assert "absent" in catch(folder, proven)
     (form / "config.pbtxt").write_text("name: 'other'")
     assert "other forms" in catch(folder, proven, forms={"triton": form})
+
+
+@pytest.mark.parametrize("listed", [3, "x", ["x"], [None], [{"form": [], "digest": {}}], [[[[]]]]])
+def test_forms_that_are_none_prove_nothing(folder, evidence, listed):
+    assert "other forms" in catch(folder, rewrite(folder, forms=listed))

@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from packed_versions import HOST, write_base
 
 from hone_runtime.errors import HoneError
 from kedro_hone.serving.image.base import PYTHON, fetch_base
 from kedro_hone.serving.image.blobs import Blobs
-from kedro_hone.serving.image.descriptors import INDEX, Platform
+from kedro_hone.serving.image.descriptors import CONFIG, INDEX, Platform
+from kedro_hone.serving.image.image import _describe_config
 
 OTHER = "arm64" if HOST.architecture == "amd64" else "amd64"
 
@@ -84,3 +87,61 @@ def test_what_is_no_layout_is_refused(tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"manifests": [{"digest": "sha256:../../x"}]}'):
         (folder / "index.json").write_text(text)
         refuse(folder, tmp_path)
+
+
+NAMES = st.sampled_from(
+    ("config", "layers", "rootfs", "diff_ids", "Env", "Labels", "history", "manifests", "os", "digest")
+)
+JSON = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(max_size=9) | st.just(HOST.architecture),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+CONTENT = JSON.map(lambda one: json.dumps(one).encode()) | st.binary(max_size=30) | st.just(b"[" * 100_000)
+
+
+def fetch(folder: Path, mine: Path) -> None:
+    try:
+        base = fetch_base(str(folder), Blobs(mine))
+    except HoneError as error:
+        assert error.slug == "image-base-unfit"  # noqa: PT017 - it may also be one that fits
+    else:
+        _describe_config(base, (), {})
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONTENT)
+def test_whatever_an_index_contains_is_an_error_with_a_slug(tmp_path_factory, content: bytes) -> None:
+    folder = tmp_path_factory.mktemp("base")
+    write_base(folder / "base", Blobs(folder / "other"))
+    (folder / "base" / "index.json").write_bytes(content)
+    fetch(folder / "base", folder / "mine")
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONTENT, st.booleans())
+def test_whatever_a_manifest_or_configuration_contains_is_an_error_with_a_slug(
+    tmp_path_factory, content: bytes, manifest: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("base")
+    blobs = Blobs(folder / "other")
+    write_base(folder / "base", blobs)
+    index = json.loads((folder / "base" / "index.json").read_text())
+    entry = index["manifests"][0]
+    if not manifest:
+        document = json.loads((folder / "base" / "blobs" / "sha256" / entry["digest"][7:]).read_bytes())
+        document["config"] = blobs.add(content, CONFIG).dump()
+        (folder / "base" / "blobs" / "sha256" / document["config"]["digest"][7:]).write_bytes(content)
+        content = json.dumps(document).encode()
+    added = blobs.add(content, entry["mediaType"])
+    (folder / "base" / "blobs" / "sha256" / added.hex).write_bytes(content)
+    index["manifests"] = [{**entry, "digest": added.digest, "size": added.size}]
+    (folder / "base" / "index.json").write_text(json.dumps(index))
+    fetch(folder / "base", folder / "mine")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(st.sampled_from(("config", "rootfs", "history", "variant")), JSON, min_size=1))
+def test_whatever_is_in_the_parts_of_a_configuration_is_an_error_with_a_slug(tmp_path_factory, changes) -> None:
+    folder = tmp_path_factory.mktemp("base")
+    fetch(write_base(folder / "base", Blobs(folder / "other"), **changes), folder / "mine")

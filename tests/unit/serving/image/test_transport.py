@@ -5,6 +5,8 @@ import json
 
 import pytest
 from container_registry import serve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kedro_hone.serving.image.credentials import Credentials
 from kedro_hone.serving.image.transport import RegistryError, Transport
@@ -116,3 +118,39 @@ def test_nobody_there_is_an_error_without_a_status() -> None:
         connect(base).send("GET", "/v2/")
     assert refused.value.status == 0
     assert refused.value.is_passing
+
+
+NAMES = st.sampled_from(("token", "access_token", "errors", "code", "message"))
+JSON = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(JSON.map(lambda one: json.dumps(one).encode()) | st.binary(max_size=30) | st.just(b"[" * 100_000))
+def test_whatever_a_registry_answers_is_an_error_of_a_registry(content: bytes) -> None:
+    def answer(_method: str, path: str, authorization: str) -> tuple[int, dict[str, str], bytes]:
+        if path.startswith("/token"):
+            return 200, {}, content
+        if path.startswith("/refused") or authorization:
+            return 400, {}, content
+        return 401, {"WWW-Authenticate": f'Bearer realm="{place[0]}/token"'}, b""
+
+    place = [""]
+    with serve(answer) as (base, _):
+        place[0] = base
+        for path in ("/v2/", "/refused"):
+            with pytest.raises(RegistryError):
+                connect(base).send("GET", path)
+
+
+@pytest.mark.parametrize(
+    "place", ["http://[", "http://[x]/", "http://h:port/", "http://a..b/", "http://\x01/", "//[::1"]
+)
+def test_a_place_that_is_no_url_is_an_error_of_a_registry(place: str) -> None:
+    with serve(lambda *_: (307, {"Location": place}, b"")) as (base, _), pytest.raises(RegistryError):
+        connect(base).send("GET", "/v2/")
+    with serve(lambda *_: (202, {"Location": place}, b"")) as (base, _), pytest.raises(RegistryError):
+        connect(base).send("GET", place)

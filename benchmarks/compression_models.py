@@ -190,7 +190,7 @@ def make_text(project: Path) -> None:
     track(folder, *(f"{name}.jsonl" for name in compression_texts.SPLITS), tag="v1")
     _write_catalog(project, ".jsonl")
     program = {"name": "text-classification", "options": {"length": compression_texts.LENGTH}}
-    student = {"student": f"{FILES}:Student", "kwargs": {"words": len(compression_texts.list_words())}}
+    student = {"student": f"{FILES}:Student", "kwargs": {"words": len(compression_texts.list_words())}, "epochs": 20}
     adaptors = {"compress.distil": {"options": student}}
     _write_base(project, model={"uri": "models/source"}, trust=["module"], program=program, adaptors=adaptors)
 

@@ -181,19 +181,19 @@ ADAPTORS = (
         name="compress.prune-channels",
         summary="Removes whole channels, heads and hidden widths, so that layers become narrower, and trains the rest.",
         options=PruneChannelsOptions,
-        strengths={"ratio": (0.5, 0.75, 0.875)},
+        strengths={"ratio": (0.75, 0.875, 0.5)},
     ),
     _adaptor(
         name="compress.drop-layers",
         summary="Leaves out the blocks whose absence changes the outputs least, and trains the rest.",
         options=DropLayersOptions,
-        strengths={"share": (0.25, 0.5, 0.75)},
+        strengths={"share": (0.5, 0.75, 0.25)},
     ),
     _adaptor(
         name="compress.low-rank",
         summary="Replaces a wide layer by two thinner ones that approximate its weights, and trains them.",
         options=LowRankOptions,
-        strengths={"rank": (0.5, 0.25, 0.125)},
+        strengths={"rank": (0.25, 0.125, 0.5)},
     ),
     _adaptor(
         name="compress.sparsify",

@@ -57,4 +57,6 @@ def _list_tags(adaptor: Adaptor) -> list[str]:
         tags.append("needs.gpu")
     if adaptor.toolchain.remembers:  # it measures while it works
         tags.append("needs.bench")
+    if adaptor.trains:
+        tags.append("trains")
     return tags

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import partial, update_wrapper
-from typing import Any
+from typing import Any, ClassVar
 
 from kedro.framework import project
 from kedro.io import CatalogProtocol
@@ -27,7 +27,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, NodeTask
 from kedro_hone.runner.cluster_errors import explain_unreachable
 from kedro_hone.runner.member import ANSWERS, Setup
-from kedro_hone.runner.schedule import Schedule
+from kedro_hone.runner.schedule import ALONE, Schedule
 from kedro_hone.runner.search import SearchRunner
 
 _LOGGER = open_logger(__name__)
@@ -52,6 +52,8 @@ class DaskRunner(SearchRunner):
     Raises:
         HoneError: When it runs: ``cluster-unreachable``, ``cluster-unfit``, ``cluster-worker-lost``.
     """
+
+    _alone: ClassVar[frozenset[str]] = frozenset({ALONE})  # others go on, on other machines
 
     def __init__(self, is_async: bool = False, scheduler: str | None = None, patience: float = 120.0) -> None:  # noqa: FBT001, FBT002 - Kedro's
         super().__init__(is_async=is_async)

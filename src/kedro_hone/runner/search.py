@@ -12,7 +12,7 @@ from collections.abc import Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
@@ -23,7 +23,7 @@ from pluggy import PluginManager
 
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.host import Host
-from kedro_hone.runner.schedule import ALONE, Schedule
+from kedro_hone.runner.schedule import ALONE, TRAINS, Schedule
 
 
 class SearchRunner(AbstractRunner):
@@ -33,6 +33,9 @@ class SearchRunner(AbstractRunner):
         is_async: Ignored: nodes already run in threads, and their inputs are small.
         max_workers: How many nodes may run at once, if the memory suffices; by default the number of cores.
     """
+
+    _alone: ClassVar[frozenset[str]] = frozenset({ALONE, TRAINS})
+    """The tags of nodes that run alone."""
 
     def __init__(self, is_async: bool = False, max_workers: int | None = None) -> None:  # noqa: ARG002, FBT001, FBT002 - Kedro's
         super().__init__(is_async=False)
@@ -85,10 +88,12 @@ class SearchRunner(AbstractRunner):
 
     def _choose(self, ready: list[Node], running: Collection[Node], schedule: Schedule) -> list[Node]:
         """Return which of the ready nodes start now, in addition to the running ones."""
-        if any(ALONE in node.tags for node in running):
+        if any(self._alone & node.tags for node in running):
             return []
         ordered = schedule.sort(ready, idle=not running)
-        together = [node for node in ordered if ALONE not in node.tags]
+        if ordered and TRAINS in self._alone & ordered[0].tags:
+            return [] if running else ordered[:1]
+        together = [node for node in ordered if not self._alone & node.tags]
         if not together and not running:
             return ordered[:1]
         return together[: max(0, self._count_places(together, schedule) - len(running))]

@@ -36,3 +36,11 @@ def test_each_of_several_values_of_an_option_is_a_namespace_of_its_own():
         assert f"{quantized}.outcome" in steps[f"build.{compiled}"].inputs
         bound = validations[f"build.{compiled}"].func.keywords["function"].keywords
         assert bound["options"] == {"onnxruntime.int8-static": {"activations": value}}
+
+
+def test_what_trains_has_a_tag():
+    recipe = {"model": {"uri": "models:/digits/1"}, "toolchains": ["onnxruntime", "pytorch", "compress"]}
+    nodes = build.create_pipeline(make_plan(read_recipe(recipe))).nodes
+    trains = {one.namespace.rpartition(".")[2].partition("+")[0] for one in nodes if "trains" in one.tags}
+    assert {"compress_prune_channels", "compress_qat"} <= trains
+    assert all(name.startswith("compress_") for name in trains)

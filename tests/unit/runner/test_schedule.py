@@ -222,3 +222,26 @@ def test_what_measures_starts_where_nothing_runs(make_schedule, monkeypatch):
     assert runner._choose([alone, other], [], schedule) == [other]
     assert runner._choose([other], [alone], schedule) == []
     assert runner._choose([alone], [other], schedule) == []
+
+
+def test_what_trains_runs_alone_in_its_turn(make_schedule, monkeypatch):
+    """The threads of a neighbour make a training ten times as slow."""
+    schedule, _ = make_schedule()
+    monkeypatch.setattr(schedule, "count_places", lambda _: 2)
+    trains, other = place("compress", None, "build", "trains"), place("validate", "pytorch")
+    runner = SearchRunner(max_workers=2)
+    assert runner._choose([trains, other], [], schedule) == [trains], "it is the first"
+    assert runner._choose([trains, other], [other], schedule) == [], "it waits until nothing runs"
+    assert runner._choose([other], [trains], schedule) == []
+    monkeypatch.setattr(schedule, "compute_priority", lambda node: float(node is other))
+    assert runner._choose([trains, other], [], schedule) == [other]
+    assert runner._choose([trains, other], [other], schedule) == [other]
+
+
+def test_of_equals_the_first_in_the_plan_is_the_first(make_schedule):
+    """So values of an option are tried as they are listed."""
+    schedule, _ = make_schedule(
+        adaptors={"onnxruntime.int8-static": {"options": {"calibration": ["minmax", "entropy"]}}}
+    )
+    ready = [compile_in(f"onnx.onnxruntime_int8_static+calibration={name}") for name in ("entropy", "minmax")]
+    assert schedule.sort(ready, idle=False) == ready[::-1]

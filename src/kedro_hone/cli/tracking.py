@@ -6,10 +6,14 @@ import re
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 TRACKING: Final = "MLFLOW_TRACKING_URI"
 _VARIABLES: Final = (TRACKING, "MLFLOW_REGISTRY_URI")
-_SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?![/:])(?P<file>.+)", re.DOTALL)
+_SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?![/:]|file:)(?P<file>.+)", re.DOTALL)
+
+_NAMES: Final = frozenset({"databricks", "databricks-uc", "uc"})
+"""Stores of MLflow without a scheme that are no folders."""
 
 
 def pin_store(variables: MutableMapping[str, str], start: Path) -> None:
@@ -26,7 +30,7 @@ def pin_store(variables: MutableMapping[str, str], start: Path) -> None:
     places = {f"sqlite:///{start / name}": start / name for name in ("mlflow.db", "data/mlflow.db")}
     places[(start / "mlruns").as_uri()] = start / "mlruns"
     found = next((uri for uri, place in places.items() if place.exists()), None)
-    if found and TRACKING not in variables:
+    if found and not variables.get(TRACKING):
         variables[TRACKING] = found
 
 
@@ -34,5 +38,5 @@ def _make_absolute(uri: str, start: Path) -> str:
     if match := _SQLITE.fullmatch(uri):
         return f"{match[1]}{start / match['file']}"
     if uri.startswith("file:") and not uri.startswith("file:/"):
-        return (start / uri.removeprefix("file:")).as_uri()
-    return str(start / uri) if (start / uri).is_dir() else uri  # a name such as databricks is no folder
+        return (start / unquote(uri.removeprefix("file:"))).as_uri()
+    return uri if ":" in uri or uri in _NAMES else str(start / uri)

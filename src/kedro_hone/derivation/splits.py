@@ -175,6 +175,9 @@ def divide(
         rows = assign(units, labels, wanted)
     except IndivisibleError as error:
         raise _find_indivisible(table, str(error), _BY_GROUP + _HINT if grouped else _HINT) from error
+    if len(rows[SPARE]) < training / 2:
+        why = f"Too many rows belong together: {len(rows[SPARE])} of {table.rows} could train."
+        raise _find_indivisible(table, why, _BY_GROUP + _HINT if grouped else _HINT)
     gate = _pick_independent(rows[GATE], hashes, table, target=named, group=grouped)
     if labels is not None and {labels[row] for row in gate} != {labels[row] for row in rows[GATE]}:
         why = f"With one row of each {grouped!r}, a class is missing in the gate split."

@@ -16,6 +16,9 @@ HERE = Path("/somewhere")
         ("sqlite+pysqlite:///a/b.db", "sqlite+pysqlite:////somewhere/a/b.db"),
         ("file:mlruns", "file:///somewhere/mlruns"),
         ("file:./mlruns", "file:///somewhere/mlruns"),
+        ("file:my%20store", "file:///somewhere/my%20store"),
+        ("mlruns", "/somewhere/mlruns"),
+        ("sqlite:///file:mlflow.db?uri=true", "sqlite:///file:mlflow.db?uri=true"),
         ("sqlite:////data/mlflow.db", "sqlite:////data/mlflow.db"),
         ("sqlite:///:memory:", "sqlite:///:memory:"),
         ("file:///data/mlruns", "file:///data/mlruns"),
@@ -30,11 +33,11 @@ def test_a_path_in_a_uri_becomes_absolute(given, pinned, name):
     assert variables == {name: pinned, "OTHER": "sqlite:///x"}
 
 
-def test_a_folder_is_a_store(tmp_path):
-    (tmp_path / "runs").mkdir()
-    variables = {"MLFLOW_TRACKING_URI": "./runs"}
+def test_a_name_of_a_store_is_no_folder(tmp_path):
+    (tmp_path / "databricks").mkdir()
+    variables = {"MLFLOW_TRACKING_URI": "databricks"}
     pin_store(variables, tmp_path)
-    assert variables == {"MLFLOW_TRACKING_URI": str(tmp_path / "runs")}
+    assert variables == {"MLFLOW_TRACKING_URI": "databricks"}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,6 @@ def test_without_a_uri_it_is_the_store_of_the_folder(tmp_path, files, found):
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    variables: dict[str, str] = {}
+    variables = {"MLFLOW_TRACKING_URI": ""} if found else {}
     pin_store(variables, tmp_path)
     assert variables == ({"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / found}"} if found else {})

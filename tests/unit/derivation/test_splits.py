@@ -230,6 +230,14 @@ def test_a_copy_of_a_row_that_trains_is_in_no_other_split(make_table):
     assert sum(map(len, contents)) == len(set().union(*contents)) == 400
 
 
+def test_rows_that_are_too_few_to_train_are_refused(make_table):
+    """Nine groups of a hundred rows: the other splits take what their classes need, and nothing is left to train."""
+    rows = [{"x": at, "g": at // 100, "y": at // 100 % 3} for at in range(900)]
+    with pytest.raises(HoneError) as caught:
+        divide(make_table(rows), target="y", group="g", trains=True)
+    assert "could train" in caught.value.why or "belong together" in caught.value.why
+
+
 def test_few_rows_and_few_groups_are_refused(make_table):
     with pytest.raises(HoneError) as caught:
         divide(make_table([{"x": at, "y": at % 2} for at in range(12)]), target="y")

@@ -131,7 +131,7 @@ class _Training:
         self._parameters = [one for one in student.parameters() if one.dtype.is_floating_point]
         for one in self._parameters:
             one.requires_grad = True
-        self._optimizer = torch.optim.AdamW(self._parameters, lr=schedule.learning_rate)
+        self._optimizer = self._make_optimizer()
         self._generator = torch.Generator().manual_seed(schedule.seed)
         first = data.measure_error(student)
         self._done = _Progress(count=schedule.epochs, first_error=first, error=first)
@@ -166,7 +166,7 @@ class _Training:
     def _train_epoch(self) -> None:
         data, done, size = self._data, self._done, self._schedule.batch
         self._student.train()
-        if data.fixed == 1:  # the statistics of one row are none
+        if data.choose_size(size) == 1:  # the statistics of one row are none
             for one in self._student.modules():
                 if isinstance(one, nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the class of all kinds
                     one.eval()
@@ -224,19 +224,33 @@ class _Training:
         path = self._checkpoint
         if path is None or not path.exists():
             return
+        drawn = torch.get_rng_state()
         try:
-            state = torch.load(path, weights_only=True)
-            self._student.load_state_dict(state["student"])
-            self._optimizer.load_state_dict(state["optimizer"])
+            self._load(torch.load(path, weights_only=True))
         except Exception as error:  # noqa: BLE001 - a file that was cut, or of another version of torch
             print_line(f"training starts anew, since its checkpoint cannot be read: {error}")
             self._student.load_state_dict(self._best)
+            self._optimizer = self._make_optimizer()
+            self._generator.manual_seed(self._schedule.seed)
+            torch.set_rng_state(drawn)
             return
+        print_line(f"training goes on after epoch {self._done.epochs}")
+
+    def _load(self, state: Json) -> None:
+        done = _Progress(**{**state["progress"], "count": self._schedule.epochs})
+        numbers = (done.first_error, done.error, done.seconds, done.epochs, done.best_epoch)
+        self._student.load_state_dict(state["best"])
+        best = _copy(self._student)
+        if not all(map(math.isfinite, numbers)) or not all(bool(one.isfinite().all()) for one in best.values()):
+            raise ValueError("it has numbers that are not finite")
+        self._student.load_state_dict(state["student"])
+        self._optimizer.load_state_dict(state["optimizer"])
         self._generator.set_state(state["order"])
         torch.set_rng_state(state["random"])
-        self._done = _Progress(**{**state["progress"], "count": self._schedule.epochs})
-        self._best = state["best"]
-        print_line(f"training goes on after epoch {self._done.epochs}")
+        self._done, self._best = done, best
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(self._parameters, lr=self._schedule.learning_rate)
 
 
 def _scale(share: float) -> float:

@@ -90,9 +90,12 @@ def _flattens(value: fx.Node) -> bool:
 
 
 def _read(module: fx.GraphModule, value: object) -> torch.nn.Parameter | None:
-    """Return the parameter that an argument names, if nothing else uses it."""
+    """Return the parameter that an argument names, if nothing else uses it or its memory."""
     if not isinstance(value, fx.Node) or value.op != "get_attr" or len(value.users) != 1:
         return None
     same = [node for node in module.graph.nodes if node.op == "get_attr" and node.target == value.target]
     found = module.get_parameter(value.target) if len(same) == 1 else None
-    return found if found is not None and found.dtype.is_floating_point else None
+    if found is None or not found.dtype.is_floating_point:
+        return None
+    places = [one.untyped_storage().data_ptr() for one in (*module.parameters(), *module.buffers())]
+    return found if places.count(found.untyped_storage().data_ptr()) == 1 else None

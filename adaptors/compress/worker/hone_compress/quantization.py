@@ -84,7 +84,7 @@ class Prepared(torch.nn.Module):  # type: ignore[misc]  # torch has no types her
         """
         self.eval()
         self.graph.apply(self._modes.disable_fake_quant)
-        if (error := data.measure_error(self)) > _LARGEST_ERROR:
+        if not (error := data.measure_error(self)) <= _LARGEST_ERROR:  # also if it is not a number
             raise UnsuitedError(f"PT2E changes what it computes, also without rounding: error {error:.2g}")
         self.graph.apply(self._modes.enable_fake_quant)
         self.graph.apply(self._modes.enable_observer)

@@ -41,6 +41,8 @@ class Stored:
             version = np.lib.format.read_magic(stream)
             shape, columns_first, kind = read.get(version, np.lib.format.read_array_header_2_0)(stream)
             self._offset = _find_content(path, entry) + stream.tell()
+        if kind.kind not in "biuf" or not kind.isnative:  # pointers of objects would be followed
+            raise ValueError(f"{name} in {path.name} has the type {kind}, whose rows cannot be read one by one")
         self.shape, self._kind = torch.Size(shape), kind
         self._order: Literal["C", "F"] = "F" if columns_first else "C"
 

@@ -15,6 +15,8 @@ COPIES_LIMIT = 0.01
 """The largest share of rows that may be copies of others without a warning."""
 _ORDER = ("gate", "search", "training", "calibration")
 """A row counts in the first of these splits that contains it."""
+_TRAINS, _JUDGES = "training", ("gate", "search")
+"""What trains shares no row with what judges, also where rows are equal by nature."""
 _MARGIN = 3
 """Equal rows of two splits may be this many times as frequent as those within them, since the latter are few."""
 _LEAST = 0.25
@@ -24,15 +26,25 @@ _LEAST = 0.25
 def find_overlaps(hashes: Hashes) -> Iterator[dict[str, Any]]:
     """Yield for each pair of splits with copied rows: the number of different ones, and the positions of the first.
 
-    Naturally equal rows are as frequent within a split as between two.
+    Naturally equal rows are as frequent within a split as between two. They are left out of the rows that train, so of
+    these enough must remain.
     """
+    emptied = _is_emptied(hashes)
     for names in combinations(hashes, 2):
         first, second = (Counter(hashes[name]) for name in names)
-        if (shared := first.keys() & second.keys()) and not _is_natural(first, second):
+        trains = emptied and _TRAINS in names and not {*names}.isdisjoint(_JUDGES)
+        if (shared := first.keys() & second.keys()) and (trains or not _is_natural(first, second)):
             places = [{row: at for at, row in reversed([*enumerate(hashes[name])])} for name in names]
             example = min(shared, key=places[0].__getitem__)
             rows = [place[example] for place in places]
             yield {"splits": [*names], "count": len(shared), "example_rows": rows}
+
+
+def _is_emptied(hashes: Hashes) -> bool:
+    """Return whether too few rows would train without those that judge."""
+    judges = {row for name in _JUDGES for row in hashes.get(name, ())}
+    rows = hashes.get(_TRAINS, ())
+    return sum(row not in judges for row in rows) < _LEAST * len(rows)
 
 
 def _is_natural(first: Counter[bytes], second: Counter[bytes]) -> bool:
@@ -67,7 +79,7 @@ def _is_copied(rows: Counter[bytes], other: Counter[bytes]) -> bool:
 def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
     """Return which rows of a split remain if others are in a more important one, and one sentence for all of them.
 
-    If too few would remain, all do.
+    If too few would remain, all do, but for rows that train.
     """
     kept, said, fewer, seen = dict[str, list[int]](), list[str](), list[str](), set[bytes]()
     for name in (one for one in _ORDER if one in hashes):
@@ -76,7 +88,7 @@ def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
         before = " or ".join(one for one in _ORDER[: _ORDER.index(name)] if one in hashes)
         if len(stay) < len(rows):
             count = f"{len(rows) - len(stay)} of {len(rows)} rows are rows of {before}"
-            if len(stay) >= _LEAST * len(rows):
+            if name == _TRAINS or len(stay) >= _LEAST * len(rows):
                 kept[name] = stay
                 fewer.append(f"{name}: {count}")
             else:

@@ -153,6 +153,33 @@ def test_a_checkpoint_that_cannot_be_read_begins_anew(tmp_path, capsys, content)
     assert "training starts anew" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"best": None},
+        {"order": torch.zeros(3)},
+        {"random": torch.zeros(1)},
+        {"progress": {"epochs": "many"}},
+        {"progress": {"what": 1}},
+        {"progress": {"seconds": float("nan")}},
+        {"best": "nan"},
+    ],
+    ids=str,
+)
+def test_a_malformed_checkpoint_begins_anew(tmp_path, capsys, change):
+    path = tmp_path / "training.pt"
+    train(epochs=2, checkpoint=path)
+    state = torch.load(path, weights_only=True)
+    if change.get("best") == "nan":
+        change = {"best": {name: value * torch.nan for name, value in state["best"].items()}}
+    change = {"progress": {**state["progress"], **change["progress"]}} if "progress" in change else change
+    torch.save({**state, **change}, path)
+    expected, _ = train()
+    notes, _ = train(checkpoint=path)
+    assert notes == expected
+    assert "training starts anew" in capsys.readouterr().out
+
+
 def test_the_time_limit_reduces_the_epochs(monkeypatch):
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr(distillation.time, "monotonic", lambda: next(now))
@@ -180,6 +207,8 @@ def test_a_norm_has_no_statistics_of_a_single_row():
     student = seed(Student)
     mean = student.layers[1].running_mean.clone()
     train(student, make_rows(fixed=1))
+    assert torch.equal(student.layers[1].running_mean, mean)
+    train(student, make_rows(), batch=1)
     assert torch.equal(student.layers[1].running_mean, mean)
 
 

@@ -106,6 +106,13 @@ def test_a_shared_weight_stays():
     assert equalize(open_graph(seed(Twice), draw(3, 8))) == 0
 
 
+def test_a_weight_in_the_memory_of_another_stays():
+    net = seed(Classifier)
+    graph = open_graph(net, draw(3, 8))
+    graph.register_parameter("bare", nn.Parameter(graph.get_parameter("last.weight").data[:, :1]))
+    assert equalize(graph) == 0
+
+
 def test_a_channel_without_weights_stays():
     net = seed(Classifier)
     with torch.no_grad():

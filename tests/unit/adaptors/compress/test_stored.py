@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import textwrap
+import zipfile
 
 import numpy as np
 import pytest
@@ -86,3 +88,14 @@ def test_rows_are_not_kept_in_memory(tmp_path):
     )
     (tmp_path / "rows.npz").unlink()
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("kind", ["|O", "<U4", ">f4", "<M8[s]", "<c8"])
+def test_rows_of_other_types_are_refused(tmp_path, kind):
+    """Objects are pointers: a file that has them would be followed to any place of the memory."""
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(content, {"descr": kind, "fortran_order": False, "shape": (2, 2)})
+    with zipfile.ZipFile(tmp_path / "rows.npz", "w") as archive:
+        archive.writestr("y.npy", content.getvalue() + bytes(range(128)))
+    with pytest.raises(ValueError, match="whose rows cannot be read one by one"):
+        Stored(tmp_path / "rows.npz", "y", torch.float32)

@@ -82,3 +82,28 @@ def test_what_is_left_out_is_in_no_file(worker, make_job, save):
     with np.load(Path(job["output"], "search", "feeds.npz")) as feeds:
         assert len(feeds["features"]) == notes["splits"]["search"]["n"] < 300
     assert any("rows of gate, too, and left out" in line for line in notes["warnings"])
+
+
+def hash_rows(prefix, count, *, times=1):
+    return [f"{prefix}{at}".encode() for at in range(count)] * times
+
+
+@pytest.mark.parametrize("judge", ["gate", "search"])
+def test_rows_that_judge_never_train_however_natural_they_are(repeats, judge):
+    """Each row is twice in its own split, as in a table of few values."""
+    judged, own = hash_rows("g", 300, times=2), hash_rows("t", 200, times=2)
+    hashes = {judge: judged, "training": [*judged[:200], *own], "calibration": hash_rows("c", 60, times=2)}
+    assert [*repeats.find_overlaps(hashes)] == []
+    kept, said = repeats.find_repeats(hashes)
+    assert kept["training"] == [*range(200, 600)]
+    assert "training: 200 of 600 rows are rows of" in said[-1]
+
+
+@pytest.mark.parametrize("own", [0, 100])
+def test_a_training_split_that_is_mostly_rows_that_judge_is_refused(repeats, own):
+    gate, search = hash_rows("g", 300, times=2), hash_rows("s", 150, times=2)
+    hashes = {"gate": gate, "search": search, "training": [*gate, *hash_rows("t", own)]}
+    (found,) = repeats.find_overlaps(hashes)
+    assert (found["splits"], found["count"]) == (["gate", "training"], 300)
+    both = {"gate": gate, "search": search, "training": [*gate[:300], *search]}
+    assert [one["splits"] for one in repeats.find_overlaps(both)] == [["gate", "training"], ["search", "training"]]

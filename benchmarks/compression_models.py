@@ -87,7 +87,7 @@ def write_recipe(network: Network, *, budget: float, adaptors: list[str]) -> Non
     excluded = [name for name in compressors if adaptors and name not in adaptors]
     off = [*excluded, *(f"pytorch.{name}" for name in NEVER)]
     recipe["adaptors"] = {**recipe.get("adaptors", {}), **{name: {"enabled": False} for name in off}}
-    recipe |= {"threads": 2, "budget": budget, "publish": {"enabled": False}}
+    recipe |= {"threads": 2, "budget": budget, "publish": {"enabled": False}, "confirm": {"looks": [7]}}
     recipe["toolchains"] = ["pytorch", "onnxruntime", "openvino", "compress"]
     (network.project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": recipe}))
 

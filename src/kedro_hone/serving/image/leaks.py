@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from hone_runtime.errors import HoneError
 from hone_runtime.text import SECRET_NAME
+from hone_runtime.tokens import TOKENS
 from hone_runtime.values.regular import open_regular
 from kedro_hone.serving.image.archives import Content, Tree
 from kedro_hone.serving.image.bytecode import read_content
@@ -29,22 +30,11 @@ _SHORTEST: Final = 8
 """The shortest value of a variable that counts as a secret, in characters: shorter ones occur in other words."""
 _TOKENS: Final[Mapping[bytes, bytes]] = MappingProxyType(
     {
-        b"-----BEGIN ": rb"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY-----",
-        b"AKIA": rb"(?<![A-Za-z0-9])AKIA[0-9A-Z]{16}(?![A-Za-z0-9])",
-        **{one: rb"(?<![A-Za-z0-9])" + one + rb"[A-Za-z0-9]{30,256}(?![A-Za-z0-9])" for one in (b"hf_", b"api_org_")},
-        **{
-            one: rb"(?<![A-Za-z0-9])" + one + rb"[A-Za-z0-9]{36,256}"
-            for one in (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_")
-        },
-        b"github_pat_": rb"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{40,256}",
-        b"glpat-": rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,256}",
-        **{
-            one: rb"(?<![A-Za-z0-9])" + one + rb"[0-9A-Za-z-]{20,256}"
-            for one in (b"xoxb-", b"xoxp-", b"xoxa-", b"xoxs-")
-        },
+        b"-----BEGIN ": rb"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----",
+        **{start.encode(): pattern.encode() for start, pattern in TOKENS.items()},
     }
 )
-"""Private keys, and tokens of Amazon's cloud, the Hugging Face Hub, GitHub, GitLab and Slack, by how they begin."""
+"""Private keys and tokens by how they begin."""
 _START: Final = rb"(?<![A-Za-z0-9._-])"
 _END: Final = rb"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 """What is not part of the same name, before and after a path."""

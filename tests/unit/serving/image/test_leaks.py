@@ -14,6 +14,7 @@ from kedro_hone.serving.image.leaks import hide_places, read_private, refuse_lea
 
 PROJECT = Path("/srv/teams/fraud")
 VARIABLES = {"REGISTRY_TOKEN": "s3cr3t-value", "SHORT_TOKEN": "abc", "HONE_HOME": "/var/lib/hone", "EDITOR": "ed"}
+ESCAPES = [r"log:\n", r"\t", r"\u00e9", r"\x1b", "%3D", "%253D", "\x1b[0m", r"\u001b[1;32m"]
 
 
 def refuse(content: bytes, *, paths: bool = True) -> str:
@@ -44,14 +45,26 @@ def accept(content: bytes, *, paths: bool = True) -> None:
         b"glpat-" + b"A1" * 12,
         b"xoxb-" + b"1234-" * 6,
         b"AKIAIOSFODNN7EXAMPLE",
+        b"ASIAIOSFODNN7EXAMPLE",
         b"-----BEGIN PRIVATE KEY-----",
         b"-----BEGIN RSA PRIVATE KEY-----",
+        b"-----BEGIN PGP PRIVATE KEY BLOCK-----",
     ],
 )
 def test_a_planted_secret_is_refused_always(planted: bytes) -> None:
     for paths in (True, False):
         refuse(b'{"a": "' + planted + b'"}', paths=paths)
         refuse(b"\x00\xff" + planted + b"\x00", paths=paths)
+
+
+@pytest.mark.parametrize("token", ["ghp_" + "A1" * 18, "hf_" + "a1" * 17, "AKIAIOSFODNN7EXAMPLE"])
+@pytest.mark.parametrize("before", ESCAPES)
+def test_a_token_after_an_escape_is_refused(token: str, before: str) -> None:
+    refuse((before + token).encode())
+
+
+def test_a_token_within_a_word_is_none() -> None:
+    accept(b"xhf_" + b"a1" * 17 + b" nAKIAIOSFODNN7EXAMPLE")
 
 
 def test_a_secret_in_the_name_of_a_file_is_refused() -> None:

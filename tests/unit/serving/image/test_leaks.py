@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import getpass
+import html
 import json
 import socket
 from functools import partial
 from pathlib import Path, PurePosixPath
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -73,9 +74,22 @@ def test_a_secret_in_the_name_of_a_file_is_refused() -> None:
     assert "s3cr3t-value" not in str(refused.value)
 
 
-@pytest.mark.parametrize("escape", [json.dumps, partial(json.dumps, ensure_ascii=False), partial(quote, safe="")])
+WAYS = [
+    json.dumps,
+    partial(json.dumps, ensure_ascii=False),
+    partial(quote, safe=""),
+    quote_plus,
+    html.escape,
+    lambda text: json.dumps(json.dumps(text)),
+    lambda text: json.dumps(html.escape(text)),
+    lambda text: json.dumps(text).replace("/", r"\/"),
+    lambda text: text.replace("&", r"\u0026").replace("<", r"\u003C"),
+]
+
+
+@pytest.mark.parametrize("escape", WAYS)
 def test_a_secret_is_found_as_it_is_written_in_a_file(escape) -> None:
-    value = 's3cr/et"quoted-värt'
+    value = 's3c&<r/et "quoted-värt'
     private = read_private(PROJECT, {"MY_API_TOKEN": value})
     with pytest.raises(HoneError, match="MY_API_TOKEN") as refused:
         refuse_leaks({PurePosixPath("x.json"): escape(value).encode()}, private)
@@ -105,3 +119,44 @@ def test_a_text_without_its_places_is_accepted(place: str) -> None:
     accept(hidden.encode())
     assert hidden.endswith(f"größer; {PROJECT}-other/x")
     assert "(the " in hidden
+
+
+@pytest.mark.parametrize("escape", WAYS)
+def test_a_path_is_found_as_it_is_written_in_a_file(escape, tmp_path: Path) -> None:
+    private = read_private(Path("/srv/jürgen"), {})
+    for text in ("/srv/jürgen/x", "Error in:\n/srv/jürgen/x"):
+        with pytest.raises(HoneError, match="the project's folder"):
+            refuse_leaks({PurePosixPath("x"): escape(text).encode()}, private)
+    refuse_leaks({PurePosixPath("x"): escape("x.org/srv/jürgen").encode()}, private)
+
+
+def test_both_paths_of_a_linked_folder_are_refused(tmp_path: Path, monkeypatch) -> None:
+    folder, link = tmp_path / "real", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    private = [
+        read_private(link, {}),
+        read_private(folder, {"PWD": str(link)}),
+        read_private(Path("/"), {"HONE_HOME": f"{link}/"}),
+    ]
+    monkeypatch.setenv("HOME", str(link))
+    for one in (*private, read_private(Path("/"), {})):
+        for path in (folder, link):
+            with pytest.raises(HoneError, match=path.name):
+                refuse_leaks({PurePosixPath("x"): f"{path}/a".encode()}, one)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ghp_" + "A1" * 18, "srv/teams/fraud/x", "opt/hone/model/srv/teams/fraud/x", "a/file:%2Fsrv%2Fteams%2Ffraud"],
+)
+def test_a_token_or_a_path_in_the_name_of_a_file_is_refused(name: str) -> None:
+    with pytest.raises(HoneError, match="name of a file") as refused:
+        refuse_leaks({PurePosixPath(name): b""}, read_private(PROJECT, VARIABLES))
+    assert "ghp_" not in str(refused.value)
+    if "ghp_" not in name:
+        refuse_leaks({PurePosixPath(name): b""}, read_private(PROJECT, VARIABLES), paths=False)
+
+
+def test_the_folders_of_an_image_are_no_paths_of_this_machine() -> None:
+    refuse_leaks({PurePosixPath("opt/hone/model/x"): b""}, read_private(PROJECT, {"HONE_HOME": "/opt/hone"}))

@@ -28,13 +28,22 @@ from kedro_hone.serving.image.spellings import Spellings, spell
 
 _SHORTEST: Final = 8
 """The shortest value of a variable that counts as a secret, in characters: shorter ones occur in other words."""
+_PLACEHOLDER: Final = (
+    rb"(?:(?i:pass(?:word|wd|phrase)?|passwd|pwd|pw|secret|token|key|change[_-]?me|x+|(?:your|my|the|some)[_-]?[a-z_-]*)@"
+    rb"|[.$*%]|(?P=user)@)"
+)
+"""What documentation writes for a password: a word for it, the start of a variable, or the user's name again."""
 _TOKENS: Final[Mapping[bytes, bytes]] = MappingProxyType(
     {
         b"-----BEGIN ": rb"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----",
+        b"://": (
+            rb"(?<=[A-Za-z0-9])://(?P<user>[A-Za-z0-9._~%+-]{0,64}):(?!" + _PLACEHOLDER + rb")"
+            rb"(?:[A-Za-z0-9._~%+!$&()*=,;-]|\\u[0-9A-Fa-f]{4}){4,256}@(?!sha(?:256|512):)[A-Za-z0-9][A-Za-z0-9.-]{2}"
+        ),
         **{start.encode(): pattern.encode() for start, pattern in TOKENS.items()},
     }
 )
-"""Private keys and tokens by how they begin."""
+"""Private keys, passwords in URLs, and tokens, by how they begin."""
 _START: Final = rb"(?:(?<![A-Za-z0-9._-])|" + ESCAPED.encode() + b")"
 _END: Final = rb"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 """What is not part of the same name, before and after a path."""
@@ -91,11 +100,11 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
             if named := _search(name, secrets):
                 found.append(f"The name of a file contains the value of {named}.")
             elif _has_token(name):
-                found.append("The name of a file contains a key or a token.")
+                found.append("The name of a file contains a key, a token or a URL with a password.")
             elif named := _search(content, secrets):
                 found.append(f"{place} contains the value of {named}.")
             elif _has_token(content):
-                found.append(f"{place} contains a key or a token.")
+                found.append(f"{place} contains a key, a token or a URL with a password.")
             elif named := _search(within.encode(errors="surrogateescape"), places):
                 found.append(f"The name of a file contains {named}, {private.places[named]}.")
                 hint = "Rename the file, and publish the winner again."

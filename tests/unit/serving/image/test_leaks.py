@@ -48,6 +48,8 @@ def accept(content: bytes, *, paths: bool = True) -> None:
         b"AKIAIOSFODNN7EXAMPLE",
         b"ASIAIOSFODNN7EXAMPLE",
         b"-----BEGIN PRIVATE KEY-----",
+        b"https://anna:hunter2hunter2@registry.example.org/x",
+        b"redis://:hunter2%26x@cache:6379/0",
         b"-----BEGIN RSA PRIVATE KEY-----",
         b"-----BEGIN PGP PRIVATE KEY BLOCK-----",
     ],
@@ -160,3 +162,24 @@ def test_a_token_or_a_path_in_the_name_of_a_file_is_refused(name: str) -> None:
 
 def test_the_folders_of_an_image_are_no_paths_of_this_machine() -> None:
     refuse_leaks({PurePosixPath("opt/hone/model/x"): b""}, read_private(PROJECT, {"HONE_HOME": "/opt/hone"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://user:password@host/x postgres://postgres:postgres@localhost https://me:$TOKEN@host https://a:***@host",
+        "docker://ubuntu:22.04@sha256:0123 https://host:8080/path/@user http://me:${PASSWORD}@host https://a:<word>@host",
+        "models:/digits@honed git@github.com:x/y s3://bucket/a@b ssh://git@github.com:22/x",
+    ],
+)
+def test_a_url_without_a_real_password_is_accepted(text: str) -> None:
+    accept(text.encode())
+
+
+def test_our_own_files_have_no_token() -> None:
+    source = Path(__file__).parents[4] / "src"
+    files = {PurePosixPath(one.relative_to(source)): one for one in source.rglob("*") if one.is_file()}
+    assert len(files) > 100
+    refuse_leaks(
+        {name: one for name, one in files.items() if name.suffix != ".pyc"}, read_private(PROJECT, {}), paths=False
+    )

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from hone_runtime.tokens import TOKENS
+
 PACKAGES: Final = ("kedro_hone", "hone_runtime")
 """Our importable packages, and so the names of our loggers and the folders of our code."""
 
@@ -35,8 +37,7 @@ _SETTING: Final = re.compile(
     r"""[^\s"',;&<>\\]{1,4096}|(authorization\W{1,4}(?:\w+\s+)?|bearer\s+)[\w.~+/=-]{8,4096}""",
     re.IGNORECASE,
 )
-_TOKEN: Final = re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{30,256}")
-"""A token of the Hugging Face Hub, which `hf auth login` stores in a file, not in a variable."""
+_TOKEN: Final = re.compile("|".join(TOKENS.values()))
 _WORD: Final = re.compile(r"[a-z]+(['\u2019]s)?[,:;]?(\s|$)")
 _SHORTEST_SECRET: Final = 8
 """The shortest variable value, in characters, that is hidden everywhere: shorter ones occur inside other words."""
@@ -69,8 +70,8 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     """Return a text with ``***`` in place of secrets: the one redactor for errors, logs, evidence and reports.
 
     Secrets are the users and passwords of URLs, values of names such as ``token`` and ``password``, authorization
-    headers, and tokens of the Hugging Face Hub. So are the values of this process's variables whose names indicate a
-    secret.
+    headers, and tokens of the services in ``TOKENS``. So are the values of this process's variables whose names
+    indicate a secret.
     """
     # Filter by names first: reading os.environ decodes each value, and this runs for each line of a log.
     secrets = {variables[name].strip() for name in variables if _names_secret(name)}

@@ -141,6 +141,9 @@ def test_the_nearest_name_is_suggested():
         ("password='hunter22', retries=3", "password='***', retries=3"),
         ('{"api_key": "abcdef"}', '{"api_key": "***"}'),
         ("password=$(s3cretvalue", "password=***"),
+        (r"log:\nhf_" + "a1" * 17, r"log:\n***"),
+        ("url%3Dghp_" + "A1" * 18, "url%3D***"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
     ],
 )
 def test_secrets_are_hidden(text, shown):

@@ -6,7 +6,6 @@ The files of packages are not read for this: ``packages.py`` takes only bytes th
 from __future__ import annotations
 
 import getpass
-import json
 import mmap
 import os
 import re
@@ -17,40 +16,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import quote
 
 from hone_runtime.errors import HoneError
 from hone_runtime.text import SECRET_NAME
+from hone_runtime.tokens import ESCAPED, TOKENS
 from hone_runtime.values.regular import open_regular
 from kedro_hone.serving.image.archives import Content, Tree
 from kedro_hone.serving.image.bytecode import read_content
+from kedro_hone.serving.image.contents import MODEL
+from kedro_hone.serving.image.spellings import Spellings, spell
 
 _SHORTEST: Final = 8
 """The shortest value of a variable that counts as a secret, in characters: shorter ones occur in other words."""
+_PLACEHOLDER: Final = (
+    rb"(?:(?i:pass(?:word|wd|phrase)?|passwd|pwd|pw|secret|token|key|change[_-]?me|x+|(?:your|my|the|some)[_-]?[a-z_-]*)@"
+    rb"|[.$*%]|(?P=user)@)"
+)
+"""What documentation writes for a password: a word for it, the start of a variable, or the user's name again."""
 _TOKENS: Final[Mapping[bytes, bytes]] = MappingProxyType(
     {
-        b"-----BEGIN ": rb"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY-----",
-        b"AKIA": rb"(?<![A-Za-z0-9])AKIA[0-9A-Z]{16}(?![A-Za-z0-9])",
-        **{one: rb"(?<![A-Za-z0-9])" + one + rb"[A-Za-z0-9]{30,256}(?![A-Za-z0-9])" for one in (b"hf_", b"api_org_")},
-        **{
-            one: rb"(?<![A-Za-z0-9])" + one + rb"[A-Za-z0-9]{36,256}"
-            for one in (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_")
-        },
-        b"github_pat_": rb"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{40,256}",
-        b"glpat-": rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,256}",
-        **{
-            one: rb"(?<![A-Za-z0-9])" + one + rb"[0-9A-Za-z-]{20,256}"
-            for one in (b"xoxb-", b"xoxp-", b"xoxa-", b"xoxs-")
-        },
+        b"-----BEGIN ": rb"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----",
+        b"://": (
+            rb"(?<=[A-Za-z0-9])://(?P<user>[A-Za-z0-9._~%+-]{0,64}):(?!" + _PLACEHOLDER + rb")"
+            rb"(?:[A-Za-z0-9._~%+!$&()*=,;-]|\\u[0-9A-Fa-f]{4}){4,256}@(?!sha(?:256|512):)[A-Za-z0-9][A-Za-z0-9.-]{2}"
+        ),
+        **{start.encode(): pattern.encode() for start, pattern in TOKENS.items()},
     }
 )
-"""Private keys, and tokens of Amazon's cloud, the Hugging Face Hub, GitHub, GitLab and Slack, by how they begin."""
-_START: Final = rb"(?<![A-Za-z0-9._-])"
+"""Private keys, passwords in URLs, and tokens, by how they begin."""
+_START: Final = rb"(?:(?<![A-Za-z0-9._-])|" + ESCAPED.encode() + b")"
 _END: Final = rb"(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 """What is not part of the same name, before and after a path."""
-
-Pattern = tuple[bytes, re.Pattern[bytes]]
-"""How something private begins, and all of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +65,11 @@ class Private:
 def read_private(project: Path, variables: Mapping[str, str] = os.environ) -> Private:
     """Return what is private to this process, its user and its project."""
     secrets = {name: value.strip() for name, value in variables.items() if SECRET_NAME.search(name.upper())}
+    current, environments = Path(variables.get("PWD", "")), variables.get("HONE_HOME", "")
     places = {
-        "the home folder": str(Path.home()),
-        "the project's folder": str(project.resolve()),
-        "the folder of environments": variables.get("HONE_HOME", ""),
+        **_name_folder("the home folder", Path.home()),
+        **_name_folder("the project's folder", current if _is_same(current, project) else project),
+        **(_name_folder("the folder of environments", Path(environments)) if environments else {}),
         "the user's name at this machine": f"{_find_user()}@{socket.gethostname()}",
     }
     return Private(
@@ -92,22 +89,26 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
     Raises:
         HoneError: ``image-leaks``, with the names of the files.
     """
-    secrets = {
-        f"{name}{form}": _compile(text) for name, value in private.secrets.items() for form, text in _list_forms(value)
-    }
-    places = {name: _compile(value, _START, _END) for name, value in private.places.items()}
-    tokens = {pattern.decode(): (start, re.compile(pattern)) for start, pattern in _TOKENS.items()}
+    secrets = {name: spell(value) for name, value in private.secrets.items()}
+    places = {name: _spell_place(value) for name, value in private.places.items()} if paths else {}
     found = list[str]()
     hint = "Remove it from the model or its evidence, and publish the winner again."
     for place in sorted(tree):
+        name = f"/{place}".encode(errors="surrogateescape")
+        within = f"/{place.relative_to(MODEL) if place.is_relative_to(MODEL) else place}"
         with _open(tree[place]) as content:
-            if named := _search(str(place).encode(), secrets):
+            if named := _search(name, secrets):
                 found.append(f"The name of a file contains the value of {named}.")
+            elif _has_token(name):
+                found.append("The name of a file contains a key, a token or a URL with a password.")
             elif named := _search(content, secrets):
                 found.append(f"{place} contains the value of {named}.")
-            elif _search(content, tokens):
-                found.append(f"{place} contains a key or a token.")
-            elif paths and (named := _search(content, places)):
+            elif _has_token(content):
+                found.append(f"{place} contains a key, a token or a URL with a password.")
+            elif named := _search(within.encode(errors="surrogateescape"), places):
+                found.append(f"The name of a file contains {named}, {private.places[named]}.")
+                hint = "Rename the file, and publish the winner again."
+            elif named := _search(content, places):
                 found.append(f"{place} contains {named}, {private.places[named]}.")
                 hint = (
                     "Name the source by a registry's URI or a path within the project, and publish the winner again. "
@@ -120,21 +121,25 @@ def refuse_leaks(tree: Tree, private: Private, *, paths: bool = True) -> None:
 
 def hide_places(text: str, private: Private) -> str:
     """Return a text with the names of paths of this machine in their place: errors of toolchains quote paths."""
-    found = text.encode()
+    found = text.encode(errors="surrogateescape")
     for name, value in sorted(private.places.items(), key=lambda one: -len(one[1])):  # one may be within another
-        found = _compile(value, _START, _END)[1].sub(f"({name})".encode(), found)
-    return found.decode()
+        found = _spell_place(value).pattern.sub(f"({name})".encode(), found)
+    return found.decode(errors="surrogateescape")
 
 
-def _list_forms(value: str) -> list[tuple[str, str]]:
-    """Return a secret as it is, and as it is written in JSON if that differs, each with a remark for the error."""
-    plain = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    escaped = {*plain, *(one.replace("/", "\\/") for one in plain), quote(value, safe=""), quote(value)} - {value}
-    return [("", value), *((f", escaped ({at})", one) for at, one in enumerate(sorted(escaped), 1))]
+def _name_folder(name: str, folder: Path) -> dict[str, str]:
+    """Return both paths of a folder by its name: as it was given, and without links."""
+    given, real = str(folder.absolute()), os.path.realpath(folder)
+    return {name: given} if given == real else {name: given, f"{name} without links": real}
 
 
-def _compile(value: str, start: bytes = b"", end: bytes = b"") -> Pattern:
-    return value.encode(), re.compile(start + re.escape(value.encode()) + end)
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether an absolute path leads to a folder: the shell's path keeps the links that ``getcwd`` follows."""
+    return one.is_absolute() and os.path.realpath(one) == os.path.realpath(other)
+
+
+def _spell_place(value: str) -> Spellings:
+    return spell(value, _START + rb"(?<!\\)" if value.startswith("/") else _START, _END)
 
 
 @contextmanager
@@ -147,9 +152,13 @@ def _open(content: Content) -> Iterator[bytes | mmap.mmap]:
         yield mapped
 
 
-def _search(content: bytes | mmap.mmap, patterns: Mapping[str, Pattern]) -> str:
-    """Return the name of the first pattern that occurs; empty if none does."""
-    return next((name for name, pattern in patterns.items() if _occurs(content, *pattern)), "")
+def _search(content: bytes | mmap.mmap, private: Mapping[str, Spellings]) -> str:
+    """Return the name of the first text that occurs; empty if none does."""
+    return next((name for name, spellings in private.items() if spellings.occurs(content)), "")
+
+
+def _has_token(content: bytes | mmap.mmap) -> bool:
+    return any(_occurs(content, start, re.compile(pattern)) for start, pattern in _TOKENS.items())
 
 
 def _occurs(content: bytes | mmap.mmap, start: bytes, pattern: re.Pattern[bytes]) -> bool:

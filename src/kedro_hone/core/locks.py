@@ -70,8 +70,7 @@ def _acquire(path: Path, *, waits: bool, limit: float, stopped: Callable[[], boo
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, _OPENING, 0o666)
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise OSError(errno.EINVAL, "Not a regular file", str(path))
+            _check_regular(handle, path)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -86,6 +85,12 @@ def _acquire(path: Path, *, waits: bool, limit: float, stopped: Callable[[], boo
             os.close(handle)
             raise
         os.close(handle)
+
+
+def _check_regular(handle: int, path: Path) -> None:
+    """Raise an OSError if an open file is no regular one."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
 
 
 def _wait(handle: int, path: Path, *, end: float, stopped: Callable[[], bool] | None) -> None:

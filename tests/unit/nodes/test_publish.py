@@ -17,6 +17,6 @@ def test_an_image_that_was_made_for_another_place_is_not_published():
     recipe = SimpleNamespace(publish=SimpleNamespace(image=ImageSection(push="registry.example.org/new/digits:latest")))
     context = SimpleNamespace(recipe=recipe, run=SimpleNamespace(project=Path()))
     evidence = SimpleNamespace(forms=(made,), run_id="20260101-000000")
-    with pytest.raises(HoneError, match="lists an image for registry.example.org/old/digits") as raised:
+    with pytest.raises(HoneError, match=r"lists an image for registry\.example\.org/old/digits") as raised:
         pack_image_of(SimpleNamespace(), evidence, context, name="digits")
     assert raised.value.slug == "evidence-incomplete"

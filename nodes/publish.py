@@ -29,6 +29,7 @@ from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
 from kedro_hone.search.verdict.anomaly import find_anomaly
 from kedro_hone.serving.forms import ImagePlace, find_place, pack, place_winner, push
 from kedro_hone.serving.image.packing import Packed
+from kedro_hone.serving.image.references import read_target
 from kedro_hone.serving.tagging import follow_alias
 
 TRANSFORMERS: Final = "transformers"
@@ -158,20 +159,23 @@ def pack_image_of(
     """Return the image of a winner and where it is pushed; None if the recipe requires none.
 
     Raises:
-        HoneError: ``evidence-incomplete``: it has another digest than the evidence, since its base or kedro-hone
-            changed; or as in ``pack``.
+        HoneError: ``evidence-incomplete``: it has another place or digest than in the evidence, since the recipe, its
+            base or kedro-hone changed; or as in ``pack``.
     """
     recorded = next((one for one in evidence.forms if one.form == IMAGE), None)
     place = find_place(context.recipe.publish.image, context.run.project)
     if recorded is None or place is None:
         return None
+    hint = "Write it again: `kedro-hone run --pipelines compare --from-nodes gate.export`, then publish."
+    if recorded.place != (target := read_target(place.push).place):  # an approval would not find it
+        why = f"The evidence lists an image for {recorded.place}, and publish.image.push is in {target} now."
+        raise explain_incomplete(evidence.run_id, why, hint=hint)
     golden = winner.folder / GOLDEN
     proof = (winner.folder / EVIDENCE).read_bytes()
     with place_winner(winner.artifact, winner.files, golden if golden.is_file() else None, name=name) as served:
         packed = pack(served, place, evidence=proof)
     if packed.manifest.descriptor.digest != recorded.digest:
         why = f"The image is {packed.manifest.descriptor.digest} now: its base, or kedro-hone, has changed."
-        hint = "Write it again: `kedro-hone run --pipelines compare --from-nodes gate.export`, then publish."
         raise explain_incomplete(evidence.run_id, why, hint=hint)
     return packed, place
 

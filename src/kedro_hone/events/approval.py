@@ -13,7 +13,8 @@ from kedro_hone.serving.tagging import follow_alias, read_image
 def approve_winner(uri: str, *, project: Path, alias: str = "", push: str = "") -> Publication:
     """Move the alias to a winner that waits for it, and the tag of its image, if files and evidence prove it.
 
-    If this machine signs what it publishes, the version must be signed by the same key.
+    If this machine signs what it publishes, the version must be signed by the same key. If its evidence lists no image
+    for the recipe's place, the alias moves, and a warning is logged.
 
     Args:
         uri: The winner.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.learner.evidence import check_published
 from hone_runtime.signing.policy import Policy, explain_unusable
 from hone_runtime.signing.sign import find_signer
+from hone_runtime.text import open_logger
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.forms import IMAGE, WinnerForm
 from hone_runtime.values.regular import read_regular
@@ -24,7 +27,12 @@ from kedro_hone.serving.forms import tag
 from kedro_hone.serving.image.references import read_target
 
 _ATTEMPTS: Final = 5
-"""How often the tag is written, if the alias is moved each time."""
+"""How often the tag is written again, if the alias is moved each time."""
+
+_LOCK_SECONDS: Final = 60.0
+"""How long another process of this machine may write the same tag: the alias was moved already."""
+
+_LOG = open_logger(__name__)
 
 
 class _Claim(BaseModel):
@@ -36,10 +44,13 @@ class _Claim(BaseModel):
 def follow_alias(registry: Registry, name: str, publication: Publication, *, image: str, push: str) -> None:
     """Write the tag of a version's image while the alias points to that version.
 
-    Another process may move the alias, and write the tag, between two steps of this one. So the alias is read again
-    after each write: if it moved on, the image of its new version gets the tag. Whichever process writes last has then
+    Another process, or a person, may move the alias between two steps of this one. So the alias is read before each
+    write and after the last: if it moved on, the image of its new version gets the tag. Whoever writes last has then
     seen alias and tag of one version. Processes of this machine wait for each other, since one may be killed before it
     reads.
+
+    The tag stays as it is, with a warning, if the alias was removed, or points to a version whose image is unknown
+    before this process wrote the tag.
 
     Args:
         registry: The version's registry.
@@ -52,19 +63,23 @@ def follow_alias(registry: Registry, name: str, publication: Publication, *, ima
         HoneError: ``image-push-failed``: the tag was not written, or the alias points to a version whose image is
             unknown. If the alias moved on: as in ``read_image``, and those of the registry.
     """
-    lock = f"tag-{digest_json(push).removeprefix('sha256:')[:16]}.lock"
-    version, alias = publication.version, publication.alias or ""
-    with hold_lock(find_home() / "locks" / lock, purpose=f"writing the tag of {push}"):
-        if _find_version(registry, name, alias) not in {None, version}:
-            return  # whoever moved the alias on writes the tag
-        for _ in range(_ATTEMPTS):
-            tag(image, push)
+    version, alias, written = publication.version, publication.alias or "", ""
+    with _lock_tag(push, publication):
+        for _ in range(_ATTEMPTS + 1):
             now = _find_version(registry, name, alias)
-            if now in {None, version}:
+            if now == "":
+                _LOG.warning("warning   the tag %s stays as it is: somebody removed the alias %r", push, alias)
                 return
-            version, image = now, read_image(registry, registry.name_version(name, now), push)
+            if now not in {None, version}:
+                version, image = now, _find_moved(registry, registry.name_version(name, now), push)
+            if image == written:
+                return
             if not image:
                 break
+            tag(image, push)
+            written = image
+    if not written:
+        return  # the reason was logged
     raise HoneError(
         "image-push-failed",
         f"The tag {push} may be of another version than the alias {alias!r}.",
@@ -73,11 +88,44 @@ def follow_alias(registry: Registry, name: str, publication: Publication, *, ima
     )
 
 
+@contextmanager
+def _lock_tag(push: str, publication: Publication) -> Iterator[None]:
+    """Acquire this machine's lock for a tag, which has one name for all spellings of it.
+
+    Raises:
+        HoneError: ``image-push-failed``: another process had the lock too long, or its file cannot be used.
+    """
+    target = str(read_target(push))
+    path = find_home() / "locks" / f"tag-{digest_json(target).removeprefix('sha256:')[:16]}.lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(path, purpose=f"writing the tag of {target}", limit=_LOCK_SECONDS))
+        except OSError as error:
+            raise HoneError(
+                "image-push-failed",
+                f"The alias {publication.alias!r} was moved to {publication.uri}, but the tag {push} was not.",
+                why=f"The lock {path} could not be acquired: {error.strerror or error}.",
+                hint=f"Run `kedro-hone image {publication.uri} --push {push}`; before that, remove the cause.",
+            ) from error
+        yield
+
+
+def _find_moved(registry: Registry, uri: str, push: str) -> str:
+    """Return the image of a version that others moved the alias to; empty, with a warning, if it has none."""
+    try:
+        return read_image(registry, uri, push)
+    except HoneError as error:
+        if error.slug != "evidence-incomplete":
+            raise
+        _LOG.warning("warning   the alias moved to %s, whose image is unknown: %s", uri, error.what)
+        return ""
+
+
 def read_image(registry: Registry, uri: str, push: str) -> str:
     """Check a published version, and return the digest of the image that its evidence lists for a place.
 
     Anyone who can write to the registry of models may have written the evidence, so neither a place nor anything but a
-    digest is taken from it.
+    digest is taken from it. If it lists no image for the place, this is logged.
 
     Args:
         registry: The version's registry.
@@ -94,7 +142,13 @@ def read_image(registry: Registry, uri: str, push: str) -> str:
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         version = Path(scratch, "version")
         check_published(uri, version, registry, _find_policy())
-        return find_image(read_regular(version / EVIDENCE_FOLDER / EVIDENCE), push) if push else ""
+        if not push:
+            return ""
+        image = find_image(read_regular(version / EVIDENCE_FOLDER / EVIDENCE), push)
+    if not image:
+        place = read_target(push).place
+        _LOG.warning("warning   %s does not get the tag %s: its evidence lists no image for %s", uri, push, place)
+    return image
 
 
 def find_image(evidence: bytes, push: str) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,47 @@ def test_who_waited_for_a_lock_that_its_holder_removed_holds_the_one_that_others
         pass
     done.set()
     thread.join()
+
+
+def test_a_wait_has_a_limit(tmp_path, other):
+    started = time.monotonic()
+    with (
+        pytest.raises(TimeoutError, match=rf"Held by process {other.pid} \(run 42"),
+        hold_lock(tmp_path / "device-cuda-0.lock", purpose="waiting", limit=0.2),
+    ):
+        pass
+    assert time.monotonic() - started < HANG
+    with hold_lock(tmp_path / "free.lock", purpose="free", limit=0):
+        pass
+
+
+@pytest.mark.attack(
+    what="a lock's file that is a link to another file",
+    who="store",
+    stopped_by="links are not followed, and only a description of a holder is replaced",
+)
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_what_another_file_contains_is_not_lost(tmp_path, link):
+    victim, path = tmp_path / "victim", tmp_path / "x.lock"
+    victim.write_text("precious")
+    link(victim, path)
+    with suppress(OSError), hold_lock(path, purpose="building"):
+        assert link is os.link
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to(path), lambda path: path.symlink_to("new")]
+)
+def test_only_a_regular_file_is_a_lock(tmp_path, make):
+    make(tmp_path / "x.lock")
+    with pytest.raises(OSError, match=r"x\.lock"), hold_lock(tmp_path / "x.lock", purpose="building"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
+
+
+@pytest.mark.parametrize("text", ["", "\0" * 90, '{"pid": 1}', '{"pid": 12, "purpose": "a longer one than the next'])
+def test_the_description_of_an_earlier_holder_is_replaced(tmp_path, text):
+    (tmp_path / "x.lock").write_text(text)
+    with hold_lock(tmp_path / "x.lock", purpose="next"):
+        assert "(next)" in (read_holder(tmp_path / "x.lock") or "")

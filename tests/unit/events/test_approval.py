@@ -87,12 +87,13 @@ DIGEST = f"sha256:{'2' * 64}"
         ({"form": "image", "digest": DIGEST, "place": "registry.example.org/team/digits"}, "", False),
     ],
 )
-def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp_path, *, form, push, tagged):
+def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp_path, caplog, *, form, push, tagged):
     found = []
     monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
     monkeypatch.setattr(tagging, "tag", lambda *given: found.append((*given, [*registry.moved])))
     approval.approve_winner("models:/digits/2", project=tmp_path, push=push)
     assert found == ([(DIGEST, push, [("models:/digits/2", "honed")])] if tagged else [])
+    assert ("does not get the tag" in caplog.text) is (bool(push) and not tagged)
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from hone_runtime.errors import HoneError
 from kedro_hone.serving import tagging
 
 PUSH = "registry.example.org/team/digits:latest"
+MOVED = Publication(uri="models:/digits/2", version="2", alias="honed")
 
 
 def name_image(version: str) -> str:
@@ -64,7 +65,8 @@ def follow(monkeypatch, tmp_path):
     ("before", "then", "tags"),
     [
         ("2", (), "2"),
-        ("3", (), ""),  # the alias moved on: the other process writes the tag of its own image
+        ("3", (), "3"),  # moved on, perhaps by a client that writes no tag
+        ("9", (), ""),  # moved on to a version without an image
         ("2", ("3",), "23"),
         ("2", ("3", "4"), "234"),
         ("2", ("2",), "2"),
@@ -74,6 +76,33 @@ def test_the_last_tag_is_of_the_version_that_the_alias_points_to(follow, before,
     registry = Moving(before=before, then=then)
     follow(registry)
     assert registry.tags == [name_image(one) for one in tags]
+
+
+@pytest.mark.parametrize(("before", "then"), [("", ()), ("2", ("",)), ("9", ())])
+def test_a_tag_that_stays_as_it_is_is_named(follow, caplog, before, then):
+    with caplog.at_level("WARNING"):
+        follow(Moving(before=before, then=then))
+    assert PUSH in caplog.text
+
+
+def test_one_tag_has_one_lock_however_it_is_written(follow, tmp_path):
+    for push in ("team/d", "docker.io/team/d:latest"):
+        with tagging._lock_tag(push, MOVED):
+            pass
+    assert len([*(tmp_path / "locks").iterdir()]) == 1
+
+
+@pytest.mark.parametrize("fault", ["held", "folder", "link"])
+def test_a_lock_that_cannot_be_acquired_is_an_error_that_names_alias_and_tag(follow, tmp_path, monkeypatch, fault):
+    monkeypatch.setattr(tagging, "_LOCK_SECONDS", 0.1)
+    with tagging._lock_tag(PUSH, MOVED), ExitStack() as stack:
+        (path,) = (tmp_path / "locks").iterdir()
+        if fault != "held":
+            path.unlink()
+            path.mkdir() if fault == "folder" else path.symlink_to(tmp_path / "other")
+        stack.enter_context(pytest.raises(HoneError, match="'honed' was moved to models:/digits/2, but the tag"))
+        follow(Moving(before="2"))
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("then", [("9",), ("3", "4") * 5])

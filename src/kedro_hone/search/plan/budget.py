@@ -55,17 +55,20 @@ class Budget:
     seconds: float
     run: RunFolder
 
-    def cut(self, limits: Limits) -> Limits:
-        """Return the limits of a build that is started now: it is ended at the end of the validation phase."""
-        return replace(limits, seconds=min(limits.seconds, max(1.0, self.find_left(Phase.VALIDATE))))
+    def cut(self, limits: Limits, *, trains: bool = False) -> Limits:
+        """Return the limits of a build that is started now: it is ended at the end of the validation phase.
+
+        A training is ended with the builds, so that its network can still be exported, compiled and validated.
+        """
+        phase = Phase.BUILD if trains else Phase.VALIDATE
+        return replace(limits, seconds=min(limits.seconds, max(1.0, self.find_left(phase))))
 
     def explain_end(self, failed: Failed, limits: Limits, own: Limits) -> str:
         """Return why the budget or a person, and not its own limits, ended a build; otherwise an empty text."""
         if failed.failure is FailureClass.KILLED and self.run.is_stopped():
             return INTERRUPTED
         if failed.failure is FailureClass.TIME_OUT and limits.seconds < own.seconds:
-            share = f"the first {Phase.VALIDATE.value:.0%} of the budget"
-            return f"it was ended after {limits.seconds:.0f} s, when {share} were spent"
+            return f"it was ended after {limits.seconds:.0f} s, when its share of the budget was spent"
         return ""
 
     def find_left(self, phase: Phase) -> float:
@@ -94,8 +97,10 @@ def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> 
     """Return in which phase of the budget a step may begin: the last step of a route in that of the validations.
 
     This only applies if its time is known. It avoids that an earlier build, such as a quantized graph that took a
-    minute, is wasted for lack of the last seconds.
+    minute, is wasted for lack of the last seconds. So may all steps after a training, which took longest.
     """
+    if parent.is_trained and not adaptor.trains:
+        return Phase.VALIDATE
     ends = adaptor.stage is Stage.COMPILE and bool(parent.steps) and expected is not None
     return Phase.VALIDATE if ends else Phase.BUILD
 

@@ -168,7 +168,8 @@ class _Step:
         return outcome, facts
 
     def _try(self, within: Environment, decided: Decided, key: str, budget: Budget) -> _Try:
-        folder, limits = self.context.run.claim_step(self.adaptor.name), budget.cut(self.adaptor.toolchain.limits)
+        folder, own = self.context.run.claim_step(self.adaptor.name), self.adaptor.toolchain.limits
+        limits = budget.cut(own, trains=self.adaptor.trains)
         return _Try(self._run(within, folder, decided, key, limits), folder, limits)
 
     def _leave_out(self, reason: str) -> Refused:

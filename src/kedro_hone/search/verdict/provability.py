@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from hone_runtime.values.measurement import Quality, Validation, is_bounded
 from hone_runtime.values.samples import GATE, SEARCH
@@ -16,12 +17,16 @@ from kedro_hone.core.stats.intervals import interval_of_paired_proportions
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.search.context import RunContext
 
+_TWO_SIDED: Final = 2.0
+"""About how many standard errors an interval has on either side."""
+
 
 def is_provable(validation: Validation, context: RunContext) -> bool:
     """Return whether each drop on the gate split will probably be bounded by its limit.
 
-    That is so if the interval lies under the limit when the gate split repeats the drop of the search split. The chance
-    is then about one half or more. Without a score or a gate split it is not known, and true is returned.
+    That is so if the interval lies under the limit when the gate split repeats the drop of the search split and one
+    standard error of it: the chance is then about five in six or more. Without a score or a gate split it is not known,
+    and true is returned.
     """
     quality = validation.quality
     if quality is None or not {SEARCH, GATE} <= context.samples.splits.keys():
@@ -45,28 +50,32 @@ def choose_finalists(ranked: Sequence[str], safe: Collection[str], *, count: int
 
 
 def predict_end(quality: Quality, *, scale: float, confidence: float) -> float:
-    """Return the upper end of the drop's interval on the gate split if its rows behave as those of the search split.
+    """Return the upper end of the drop's interval on the gate split, from the drop on the search split.
+
+    One standard error of that drop is added to it. Counts of rows have the error of a Poisson distribution.
 
     Args:
         quality: A metric on the search split.
         scale: The rows of the gate split over those of the search split.
         confidence: Of the gate's interval. For a metric that is not counted, the interval of the search split is
-            scaled by the square root of the rows instead, as its width is of the mean of so many rows.
+            scaled by the square root of the rows instead, as its width is of the mean of so many rows. The least width
+            of an interval is scaled by the rows.
     """
     if quality.kind == "proportion" and quality.lost is not None and quality.gained is not None:
-        n = max(1, round(quality.n * scale))
-        lost = min(n, round(quality.lost * scale))
-        gained = min(n - lost, round(quality.gained * scale))
-        return interval_of_paired_proportions(n=n, lost=lost, gained=gained, confidence=confidence).high
+        rows = _scale(quality.n, quality.lost, quality.gained, scale=scale)
+        return interval_of_paired_proportions(n=rows.n, lost=rows.lost, gained=rows.gained, confidence=confidence).high
     if quality.classes:
         strata = [_scale(one.n, one.lost, one.gained, scale=scale) for one in quality.classes]
         return interval_of_balanced_accuracy(strata, confidence=confidence).high
     if not is_bounded(quality.drop.high):
         return quality.drop.estimate
-    return quality.drop.estimate + (quality.drop.high - quality.drop.estimate) / math.sqrt(scale)
+    estimate, width = quality.drop.estimate, quality.drop.high - quality.drop.estimate
+    if quality.provable is not None and width <= quality.provable:  # nothing is lost but by noise
+        return estimate + width / scale
+    return estimate + width / _TWO_SIDED + width / math.sqrt(scale)
 
 
 def _scale(n: int, lost: float, gained: float, *, scale: float) -> Stratum:
     rows = max(1, round(n * scale))
-    fewer = min(rows, round(lost * scale))
+    fewer = min(rows, round((lost + math.sqrt(lost + gained)) * scale))
     return Stratum(n=rows, lost=fewer, gained=min(rows - fewer, round(gained * scale)))

@@ -103,6 +103,15 @@ def test_a_build_may_last_until_validating_is_over(make_setting, elapse):
     assert budget.cut(Limits(seconds=600.0)).seconds == 1.0
 
 
+def test_a_training_ends_early_enough_for_the_steps_after_it(make_setting, elapse):
+    """Two networks were trained for 100 s until 70 % of the budget, and their export could not start any more."""
+    budget = start_budget(make_setting(100.0))
+    elapse(40)
+    assert budget.cut(Limits(seconds=600.0), trains=True).seconds == pytest.approx(15.0)
+    trained, converter = SimpleNamespace(is_trained=True), SimpleNamespace(trains=False)
+    assert choose_phase(converter, trained, 20.0) is Phase.VALIDATE
+
+
 def test_an_interruption_ends_every_budget(make_setting):
     budget = start_budget(make_setting("thorough"))
     budget.run.stop()
@@ -113,7 +122,7 @@ def test_an_interruption_ends_every_budget(make_setting):
 @pytest.mark.parametrize(
     ("failure", "cut", "stopped", "said"),
     [
-        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when the first 70% of the budget were spent"),
+        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when its share of the budget was spent"),
         (FailureClass.TIME_OUT, 600.0, False, ""),
         (FailureClass.KILLED, 600.0, True, INTERRUPTED),
         (FailureClass.KILLED, 600.0, False, ""),
@@ -138,7 +147,8 @@ def test_what_the_budget_ended_is_told_from_what_failed(make_setting, failure, c
     ],
 )
 def test_the_last_step_of_what_was_built_may_begin_while_others_are_validated(stage, parents, expected, phase):
-    adaptor, parent = SimpleNamespace(stage=stage), SimpleNamespace(steps=("built",) * parents)
+    adaptor = SimpleNamespace(stage=stage, trains=False)
+    parent = SimpleNamespace(steps=("built",) * parents, is_trained=False)
     assert choose_phase(adaptor, parent, expected) is phase
 
 

@@ -14,7 +14,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, Stage
-from hone_runtime.values.samples import GATE, SEARCH, TRAINING
+from hone_runtime.values.samples import GATE, SEARCH
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -43,8 +43,8 @@ from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
+from kedro_hone.derivation.training import check_training
 from kedro_hone.programs import call_program, copy_program, find_program, list_options, locate_program
-from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
@@ -153,10 +153,11 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     table = read_table(place, needs=needs)
     columns = describe_columns(table)
     chosen = _drop_undeclared(choose_program(request, source, columns), request, folder)
+    trains = check_training(request, chosen, asked)
     free = chosen.name == FIDELITY and chosen.target is None
     notes = describe_unused(source, chosen.options.get("arrays") or {}, columns) if free else ()
     if whole is not None:
-        division = _divide(table, request, chosen, asked)
+        division = _divide(table, request, chosen, asked, trains=trains)
         check_classes(columns, source, request, chosen)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
@@ -169,10 +170,6 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
             lines=(*lines, *notes),
             origin=Origin(file=place.name, rows=division.rows),
         )
-    if TRAINING not in request.data and make_plan(asked).trains:
-        why = "A compressor that the recipe selects trains what it makes smaller. The rows need no labels."
-        hint = f"Add --data {TRAINING}=FILE, or leave the toolchain out."
-        raise HoneError("option-invalid", f"--data lacks the split {TRAINING}.", why=why, hint=hint)
     if request.group is not None:
         why = "It keeps rows together where one file is divided, and named splits are used as they are."
         hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
@@ -218,7 +215,7 @@ def _find_drop(request: Request, data: _Data, asked: Recipe, metric: str) -> flo
     return choose_drop(request, round_up(least), metric=metric)
 
 
-def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe) -> Division:
+def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe, *, trains: bool) -> Division:
     return divide(
         table,
         target=chosen.target,
@@ -231,7 +228,7 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
         bounded=is_bounded(chosen.name, asked.program.metric),
         metric=asked.program.metric,
         options=chosen.options,
-        trains=make_plan(asked).trains,
+        trains=trains,
     )
 
 

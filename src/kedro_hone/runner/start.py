@@ -10,7 +10,7 @@ from kedro.io import CatalogProtocol
 
 from hone_runtime.errors import HoneError, combine
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.samples import SPLITS, TrackedFile
+from hone_runtime.values.samples import SPLITS, TRAINING, TrackedFile
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.datasets.defaults import check_names, read_defaults
@@ -18,6 +18,7 @@ from kedro_hone.datasets.ordinary import load_split
 from kedro_hone.graph import find_root
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
+from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.comparison.ranges import check_ranges
 from kedro_hone.search.preflight import collect_errors, find_problems
@@ -51,7 +52,8 @@ def check_start(
     def load(name: str) -> None:
         files[name] = load_split(catalog, name, project=root)
 
-    problems = [*collect_errors(partial(load, name) for name in SPLITS)]
+    names = (*SPLITS, TRAINING) if make_plan(recipe).trains else SPLITS
+    problems = [*collect_errors(partial(load, name) for name in names)]
     problems += find_problems(gate=files.get("gate"), recipe=recipe, store=store, run=run)
     pulled = {error.slug for error in problems}.isdisjoint({"model-unknown", "registry-missing", "registry-unknown"})
     if source is not None:
@@ -59,7 +61,7 @@ def check_start(
         problems += collect_errors([partial(check_ranges, source.inputs, recipe.model.ranges)])
     elif pulled:
         source = _pull(recipe, store, run, problems)
-    if source is not None and len(files) == len(SPLITS):
+    if source is not None and len(files) == len(names):
         problems += collect_errors([lambda: prepare(source, recipe, store, run, **files)])
     if problems:
         raise combine(problems)

@@ -10,7 +10,7 @@ from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.forecast import forecast
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node, place_stage
-from kedro_hone.recipe.plan import BUILD, SOURCE, Plan
+from kedro_hone.recipe.plan import BUILD, SOURCE, TRAINS, Plan
 
 
 def create_pipeline(plan: Plan) -> Pipeline:
@@ -58,5 +58,5 @@ def _list_tags(adaptor: Adaptor) -> list[str]:
     if adaptor.toolchain.remembers:  # it measures while it works
         tags.append("needs.bench")
     if adaptor.trains:
-        tags.append("trains")
+        tags.append(TRAINS)
     return tags

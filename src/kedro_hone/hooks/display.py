@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line, clean_text
 from kedro_hone.report.lines import has_groups, is_terminal, write_line, write_raw
 
 TITLES: Final = {
@@ -47,6 +47,7 @@ class Snapshot:
         most: The most that these may become, if more launches are needed than expected; 0 if that is not known.
         limits: The longest times in words; empty if unknown.
         best: The best candidate so far with its interval; empty if unknown.
+        training: The last epoch of the training that runs; empty if none runs.
         running: The names of running nodes, each with its seconds.
         events: The last messages that only report progress.
     """
@@ -59,6 +60,7 @@ class Snapshot:
     most: float = 0.0
     limits: str = ""
     best: str = ""
+    training: str = ""
     running: tuple[tuple[str, float], ...] = ()
     events: tuple[str, ...] = ()
 
@@ -163,7 +165,8 @@ class LineDisplay:
                 self._group = one.phase
             if (now := time.monotonic()) >= self._next:
                 self._next = now + self._seconds
-                write_line(self._console, f"progress  {'; '.join(filter(None, (one.title, one.clock, one.best)))}")
+                parts = filter(None, (one.title, one.clock, one.training, one.best))
+                write_line(self._console, f"progress  {clean_line('; '.join(parts))}")
 
     def close(self) -> None:
         """Write no more lines, and end the group if one is open."""
@@ -193,6 +196,8 @@ class Block:
         yield head
         if one.limits:
             yield _make_line(f"  {one.limits}", "dim")
+        if one.training:
+            yield _make_line(f"  {one.training}", "dim")
         if one.best:
             yield _make_line(f"  {one.best}", "green")
         running = [f"{name}, {write_duration(seconds)}" for name, seconds in one.running[:EVENTS]]

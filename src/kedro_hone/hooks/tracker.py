@@ -18,10 +18,12 @@ from hone_runtime.errors import HoneError
 from hone_runtime.text import PACKAGES, open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Confirmation, RaceResult
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.graph import read_plan
 from kedro_hone.hooks.display import EVENTS, TITLES, Display, Snapshot
 from kedro_hone.hooks.lines import LineHandler, is_passing
-from kedro_hone.recipe.plan import read_route
+from kedro_hone.hooks.training import describe_training
+from kedro_hone.recipe.plan import TRAINS, read_route
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.report.wording import describe_speed
 from kedro_hone.search.plan.confirmation import Remaining
@@ -50,6 +52,7 @@ class Tracker:
         self._phase = next(phase for phase in _ORDER if self._totals[phase])
         self._phase_began = self._began
         self._running: dict[str, float] = {}
+        self._trainings = set[str]()
         self._events: deque[str] = deque(maxlen=EVENTS)
         self._best = ""
         self._limits: TimeLimits | None = None
@@ -63,11 +66,13 @@ class Tracker:
         """Record that a node begins."""
         with self._lock:
             self._running[node.name] = time.monotonic()
+            self._trainings |= {node.name} if TRAINS in node.tags else set()
 
     def end(self, node: Node, outputs: dict[str, Any]) -> None:
         """Record that a node ended, with its outputs; the next phase begins when all nodes of the present one ended."""
         with self._lock:
             self._running.pop(node.name, None)
+            self._trainings.discard(node.name)
             self._done[find_phase(node)] += 1
             self._ended["validate" in node.tags].add(read_route(node.namespace))
             self._go_on()
@@ -86,7 +91,8 @@ class Tracker:
 
     def take(self) -> Snapshot:
         """Return the present state."""
-        now = time.monotonic()
+        now, run = time.monotonic(), self._load("run") if self._trainings else None
+        training = describe_training(run.folder / "steps") if isinstance(run, RunFolder) else ""
         with self._lock:
             several = self._totals[self._phase] > 1
             began = self._running.items() if several else ()
@@ -101,6 +107,7 @@ class Tracker:
                 most=most,
                 limits=self._limits.describe() if self._limits else "",
                 best=self._best,
+                training=training,
                 running=running,
                 events=tuple(self._events),
             )

@@ -29,6 +29,10 @@ SOURCE = "source"
 BUILD = "build"
 """The namespace of the stage that builds and validates, before those of the routes in the names of its nodes."""
 
+TRAINS = "trains"
+"""The tag of nodes that train. They run alone as those that measure, but start in their turn: the threads of a training
+wait for each other in each layer, and with a neighbour on the same cores one took four to ten times as long."""
+
 
 def read_route(namespace: str | None) -> str:
     """Return the namespace of a route's step from that of its node; empty for a node of another stage."""

@@ -26,9 +26,6 @@ from kedro_hone.search.verdict.verdict import can_win
 _RECIPE: Final = "params:hone"
 ALONE: Final = "needs.bench"
 """The tag of nodes that measure: no other node may run at the same time, and they start when no other is ready."""
-TRAINS: Final = "trains"
-"""The tag of nodes that train: as those that measure, but they start in their turn. Its threads wait for each other in
-each layer; with a neighbour on the same cores a training took ten times as long."""
 _VALIDATE: Final = "validate"
 """The tag and the name of nodes that validate."""
 _BASE, _TIMES = 1 << 30, 6

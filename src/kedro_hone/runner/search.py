@@ -23,7 +23,8 @@ from pluggy import PluginManager
 
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.host import Host
-from kedro_hone.runner.schedule import ALONE, TRAINS, Schedule
+from kedro_hone.recipe.plan import TRAINS
+from kedro_hone.runner.schedule import ALONE, Schedule
 
 
 class SearchRunner(AbstractRunner):

@@ -111,6 +111,19 @@ def test_the_block_fits_the_terminal(width):
     assert together is (width == 160)
 
 
+def test_a_training_that_runs_is_shown_with_its_last_epoch():
+    stream = io.StringIO()
+    epoch = "compress.prune-channels: epoch 2 of 30: error 0.1, accuracy 0.9 on the search split"
+    Console(file=stream, width=160).print(Block(lambda: make_snapshot(training=epoch)))
+    assert epoch in stream.getvalue()
+    stream = io.StringIO()
+    display = LineDisplay(Console(file=stream, width=300), lambda: make_snapshot(training="a\n::error::b"), seconds=0.0)
+    display.show()
+    display.close()
+    assert "; a" in stream.getvalue()
+    assert not any(line.startswith("::error") for line in stream.getvalue().splitlines())
+
+
 def test_the_bar_grows_as_the_expected_time_passes():
     shares = [make_snapshot(seconds=at, rest=100.0 - at).share for at in (0.0, 50.0, 100.0)]
     assert shares == [0.0, 0.5, 1.0]

@@ -48,17 +48,29 @@ def find_conflict(found: Found, scores: Mapping[str, Quality], shares: Shares, *
     return next((f"at {where}: {reason}" for where, reason in conflicts if reason), "")
 
 
-def find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:
+def find_wrong(found: Found, scores: Mapping[str, Quality], *, trained: bool = False) -> str:
     """Return where outputs that were not scored differ too much from the source's, or an empty string.
 
-    They may differ as much as on the scored rows, for which the score passed.
+    They may differ as much as on the scored rows, for which the score passed. A network that was ``trained`` computes
+    something else in single rows, so the mean over the rows counts.
     """
-    errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
+    measure = _get_distance if trained else _get_largest
+    errors = {where: max(map(measure, each), default=0.0) for where, each in found.items()}
     allowed = max(LARGEST_UNSCORED, *(errors[where] for where in scores))
     unscored = {where: error for where, error in errors.items() if where not in scores}
     where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
     if error <= allowed:
         return ""
-    worst = max(found[where], key=lambda one: one.largest)
-    away = f"is up to {error:.3g} times the source's largest value away from it"
+    worst = max(found[where], key=measure)
+    what = "in the mean" if trained else "up to"
+    whole = "length of the source's row" if trained else "source's largest value"
+    away = f"is {what} {error:.3g} times the {whole} away from it"
     return f"at {where}, {worst.output} {away}, and {allowed:.3g} is allowed: {worst.example}"
+
+
+def _get_largest(one: Difference) -> float:
+    return one.largest
+
+
+def _get_distance(one: Difference) -> float:
+    return one.distance

@@ -40,7 +40,7 @@ from kedro_hone.search.validation.unscored import list_unscored
 
 logger = open_logger(__name__)
 
-VERSION = 17
+VERSION = 18
 """Increase it if the code validates differently; it is part of a validation's key in the store."""
 
 
@@ -183,7 +183,7 @@ def _check(
         probed, unsteady = probing.judge(found), tuple[str, ...]()
         if exact:
             found, unsteady = _excuse(found, trials, compare, context, reference=reference)
-    wrong = _find_wrong(found, scores, context, exact=exact) or probed.wrong
+    wrong = _find_wrong(found, scores, context, exact=exact, trained=artifact.is_trained) or probed.wrong
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
@@ -212,11 +212,11 @@ def _excuse(
     )
 
 
-def _find_wrong(found: Found, scores: dict[str, Quality], context: RunContext, *, exact: bool) -> str:
+def _find_wrong(found: Found, scores: dict[str, Quality], context: RunContext, *, exact: bool, trained: bool) -> str:
     """Return why outputs on the search split are wrong, or an empty string."""
     labelled = has_labels(context.samples.splits[SEARCH], context)
     return (
         find_fall(scores, found)
         or find_conflict(found, scores, choose_shares(context, exact=exact), labelled=labelled)
-        or find_wrong(found, scores)
+        or find_wrong(found, scores, trained=trained)
     )

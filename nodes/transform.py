@@ -8,6 +8,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Outcome
 from hone_runtime.values.samples import Reference
 from kedro_hone.search.context import RunContext
+from kedro_hone.search.plan.budget import expect_seconds
 from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
 from kedro_hone.search.steps.step import transform
 
@@ -28,5 +29,5 @@ def apply_adaptor(
     if not isinstance(parent, Artifact):
         return parent
     found = read_catalogue().find_adaptor(adaptor)
-    expected = forecast.find_seconds(adaptor)
+    expected = expect_seconds(found, forecast.find_seconds(adaptor))
     return transform(found, options, parent, context, reference=reference, expected=expected)

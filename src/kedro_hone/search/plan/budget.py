@@ -25,6 +25,8 @@ SMALL: Final = 25 << 20
 _LEAST_CONFIRMATION: Final = 600.0
 _LONGEST_CONFIRMATION: Final = 3600.0
 """In seconds."""
+LEAST_TRAINING: Final = 30.0
+"""In seconds: what is left for a training that starts; one with less ended before its second epoch."""
 INTERRUPTED: Final = "the search was interrupted"
 
 
@@ -103,6 +105,14 @@ def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> 
         return Phase.VALIDATE
     ends = adaptor.stage is Stage.COMPILE and bool(parent.steps) and expected is not None
     return Phase.VALIDATE if ends else Phase.BUILD
+
+
+def expect_seconds(adaptor: Adaptor, known: float | None) -> float | None:
+    """Return the seconds that a step needs from now on, from those that are known of the adaptor.
+
+    A training fits itself into the time that is left, whatever earlier ones took, if it is long enough for some epochs.
+    """
+    return LEAST_TRAINING if adaptor.trains else known
 
 
 def start_budget(context: RunContext) -> Budget:

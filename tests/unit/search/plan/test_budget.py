@@ -12,12 +12,14 @@ from kedro_hone.core.store import runs
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.search.plan.budget import (
     INTERRUPTED,
+    LEAST_TRAINING,
     NAMED,
     SMALL,
     Phase,
     bound_confirmation,
     bound_validation,
     choose_phase,
+    expect_seconds,
     start_budget,
 )
 
@@ -110,6 +112,17 @@ def test_a_training_ends_early_enough_for_the_steps_after_it(make_setting, elaps
     assert budget.cut(Limits(seconds=600.0), trains=True).seconds == pytest.approx(15.0)
     trained, converter = SimpleNamespace(is_trained=True), SimpleNamespace(trains=False)
     assert choose_phase(converter, trained, 20.0) is Phase.VALIDATE
+
+
+def test_a_training_starts_if_there_is_time_for_some_epochs(make_setting, elapse):
+    trains, quantizes = SimpleNamespace(trains=True), SimpleNamespace(trains=False)
+    assert [expect_seconds(trains, known) for known in (None, 300.0)] == [LEAST_TRAINING] * 2
+    assert [expect_seconds(quantizes, known) for known in (None, 300.0)] == [None, 300.0]
+    budget = start_budget(make_setting(100.0))
+    elapse(20)
+    assert budget.find_reason(Phase.BUILD, LEAST_TRAINING) is None
+    elapse(10)
+    assert "it takes about 30 s, and 25 s are left" in budget.find_reason(Phase.BUILD, LEAST_TRAINING)
 
 
 def test_an_interruption_ends_every_budget(make_setting):

@@ -9,7 +9,7 @@ import click
 
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed
-from hone_runtime.values.samples import SPLITS, TrackedFile
+from hone_runtime.values.samples import TrackedFile
 from kedro_hone.graph import configure, read_catalog, read_parameters
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
@@ -37,7 +37,7 @@ def check(*, env: str | None) -> None:
 def _describe(recipe: Recipe, source: Artifact, files: Mapping[str, TrackedFile]) -> Iterator[str]:
     """Yield a line for each thing that is as it should be."""
     yield f"model        {recipe.model.uri}, {source.format}"
-    yield f"data         {', '.join(f'{name} {files[name].source}' for name in SPLITS)}"
+    yield f"data         {', '.join(f'{name} {file.source}' for name, file in files.items())}"
     yield f"program      {recipe.program.name}, with a drop of at most {recipe.gates.drop:g}"
     yield f"publishing   {'to the registry' if recipe.publish.enabled else 'off'}"
     yield from _list_environments(recipe, source)

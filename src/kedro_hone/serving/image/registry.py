@@ -119,6 +119,10 @@ class Repository:
         return attempt()
 
 
+_LOST: Final = frozenset({400, 404, 416})
+"""Answers to the rest of an upload that a registry has lost: Docker's may drop one whose connection ended."""
+
+
 class _Upload:
     """The upload of one blob, which continues where it was cut."""
 
@@ -128,7 +132,17 @@ class _Upload:
         """Where the registry receives the rest; empty before it named a place."""
 
     def run(self) -> None:
-        """Send what the registry lacks, and complete the blob."""
+        """Send what the registry lacks, and complete the blob; begin again if it has lost the upload meanwhile."""
+        goes_on = bool(self._place)
+        try:
+            self._complete()
+        except RegistryError as error:
+            if not (goes_on and error.status in _LOST):
+                raise
+            self._place = ""
+            self._complete()
+
+    def _complete(self) -> None:
         offset = self._find_offset()
         if offset < self._blob.size:
             self._send(offset)

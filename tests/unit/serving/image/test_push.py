@@ -150,6 +150,39 @@ def test_an_upload_that_is_cut_goes_on_where_the_registry_has_it(blobs: Blobs) -
     assert bytes(received) == content
 
 
+@pytest.mark.parametrize("status", [400, 404, 416])
+def test_an_upload_that_the_registry_has_lost_begins_again(blobs: Blobs, status: int) -> None:
+    """Docker's registry names the place of an upload whose connection ended, and then refuses the rest of it."""
+    content = os.urandom(LARGE)
+    blob, received, begun = blobs.add(content, LAYER), bytearray(), []
+
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802
+            begun.append(True)
+            self.respond(202, Location=f"/upload?state={len(begun)}")
+
+        def do_GET(self) -> None:  # noqa: N802
+            self.respond(204, Location=self.path, Range="0-0")
+
+        def do_PATCH(self) -> None:  # noqa: N802
+            if "state=1" in self.path and not received:
+                received.extend(self.rfile.read(LARGE // 3))
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+                return
+            received[:] = self.rfile.read(int(self.headers["Content-Length"]))
+            self.respond(status if "state=1" in self.path else 202, Location=self.path)
+
+        def do_PUT(self) -> None:  # noqa: N802
+            self.respond(201 if f"state=2&digest={digest_bytes(bytes(received))}" in self.path else 400)
+
+    with run_server(Handler) as base:
+        reference = read_reference(f"{base.removeprefix('http://')}/team/digits:4")
+        Repository(reference, push=True, pauses=NO_PAUSES).push_blob(blob, blobs.locate(blob.digest))
+    assert len(begun) == 2
+    assert bytes(received) == content
+
+
 @need(REGISTRY)
 def test_a_registry_that_dies_leaves_nothing_under_the_tag_and_the_next_push_goes_on(
     tmp_path: Path, blobs: Blobs

@@ -1,4 +1,4 @@
-"""The projects of ``compression.py``: a trained source, five splits that share no row, and a recipe that compresses.
+"""The projects of ``compression.py``: a trained source, four splits that share no row, and a recipe that compresses.
 
 As a script, ``python compression_models.py NAME PROJECT`` trains the source of a project, in a process of its own.
 """
@@ -31,7 +31,9 @@ IMAGES = {"train": 800, "calibration": 200, "search": 347, "gate": 450}
 """The rows of scikit-learn's digits in each split: those of the demo."""
 SIZE, EPOCHS, BATCH, SHIFT, COPIES = 64, 24, 64, 4, 2
 """Of the ResNet: its images, its training, by how many pixels an image is moved, and the copies of each in a split."""
-TRAINING = "training: {type: kedro_hone.datasets.DVCDataset, path: splits/training.jsonl, repo: data/minilm, rev: v2}\n"
+TRAINING_ENTRY = (
+    "training: {type: kedro_hone.datasets.DVCDataset, path: splits/training.jsonl, repo: data/minilm, rev: v2}\n"
+)
 SENTENCES = 1500
 """The training rows of MiniLM."""
 NEVER = ("compile", "compile-exported", "aoti", "aoti-bf16", "torchscript")
@@ -207,11 +209,8 @@ def _write_sentences(project: Path) -> None:
     rows = [*found][:: max(1, len(found) // SENTENCES)][:SENTENCES]
     (splits / "training.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in rows))
     track(folder, "training.jsonl", tag="v2")
-    entry = (
-        "training: {type: kedro_hone.datasets.DVCDataset, path: splits/training.jsonl, repo: data/minilm, rev: v2}\n"
-    )
     catalog = project / "conf" / "minilm" / "catalog.yml"
-    catalog.write_text(catalog.read_text() + entry)
+    catalog.write_text(catalog.read_text() + TRAINING_ENTRY)
 
 
 def _list_sentences() -> Iterator[str]:

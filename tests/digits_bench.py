@@ -10,8 +10,8 @@ import numpy as np
 
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.digest import digest_file
-from hone_runtime.values.measurement import Validation
-from hone_runtime.values.samples import Reference, TrackedFile
+from hone_runtime.values.measurement import Quality, Validation
+from hone_runtime.values.samples import GATE, Predicted, Reference, TrackedFile
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
@@ -19,6 +19,7 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.context import RunContext
+from kedro_hone.search.scores import predict, score_predictions
 
 ROWS = {"calibration": 256, "search": 200, "gate": 312}
 
@@ -115,3 +116,18 @@ def track(path: Path, arrays: dict[str, np.ndarray]) -> TrackedFile:
         resolved_rev="0" * 40,
         md5=digest_file(path),
     )
+
+
+def measure_gate(bench: Bench, artifact: Artifact, folder: Path, *, batch: int = 64) -> Quality:
+    """Score an artifact on the gate split, as the gate does with a finalist."""
+    split, outputs = bench.context.samples.splits[GATE], []
+    for name, model in (("source", bench.context.source), ("candidate", artifact)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        outputs.append(folder / name / "outputs.npz")
+        runs = [(bench.context.locate(split.feeds), outputs[-1], batch)]
+        predicted = predict(model, name=name, runs=runs, context=bench.context)
+        assert isinstance(predicted, Predicted), predicted
+    reference, candidate = outputs
+    found = score_predictions({"it": candidate}, reference=reference, split=split, context=bench.context)["it"]
+    assert isinstance(found, Quality), found
+    return found

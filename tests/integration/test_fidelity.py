@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from digits_bench import Bench, track
+from digits_bench import Bench, measure_gate, track
 
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from hone_runtime.values.measurement import Quality, Status
-from hone_runtime.values.samples import GATE, Predicted
+from hone_runtime.values.measurement import Status
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
@@ -19,7 +18,6 @@ from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.context import RunContext
-from kedro_hone.search.scores import predict, score_predictions
 
 pytestmark = pytest.mark.toolchain
 
@@ -76,21 +74,6 @@ def build(bench: Bench, *route: str) -> Artifact:
     return outcome
 
 
-def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
-    """Score an artifact on the gate split, as the gate does with a finalist."""
-    split, outputs = bench.context.samples.splits[GATE], []
-    for name, model in (("source", bench.context.source), ("candidate", artifact)):
-        (folder / name).mkdir(exist_ok=True)
-        outputs.append(folder / name / "outputs.npz")
-        runs = [(bench.context.locate(split.feeds), outputs[-1], 8)]
-        predicted = predict(model, name=name, runs=runs, context=bench.context)
-        assert isinstance(predicted, Predicted), predicted
-    reference, candidate = outputs
-    found = score_predictions({"it": candidate}, reference=reference, split=split, context=bench.context)["it"]
-    assert isinstance(found, Quality), found
-    return found
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_quantized_transformers_pass_the_quality_gate(transformers, tmp_path, kind):
@@ -110,4 +93,4 @@ def test_quantized_transformers_pass_the_quality_gate(transformers, tmp_path, ki
         assert quality.drop.low <= quality.drop.estimate <= quality.drop.high
         assert found.status is Status.MEASURED, found.reason
         assert quality.drop.high < LIMIT
-    assert measure_gate(bench, artifact, tmp_path).drop.high < LIMIT
+    assert measure_gate(bench, artifact, tmp_path, batch=8).drop.high < LIMIT

@@ -83,7 +83,7 @@ NOTES: Final[Mapping[str, TypeAdapter[Any]]] = {
     "graphs": TypeAdapter(bool),
 }
 """The notes with an effect, by name. Not included are those that are checked where they are read: ``interface``,
-``threads``, ``compiled_shapes`` and the parts of a composite."""
+``threads``, ``compiled_shapes``, ``single_thread`` and the parts of a composite."""
 
 
 def find_faults(metadata: Mapping[str, Json]) -> Iterator[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-TRACKING: Final = "MLFLOW_TRACKING_URI"
-_VARIABLES: Final = (TRACKING, "MLFLOW_REGISTRY_URI")
+from kedro_hone.derivation.source_hints import VARIABLE
+
+_VARIABLES: Final = (VARIABLE, "MLFLOW_REGISTRY_URI")
 _SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?![/:]|file:)(?P<file>.+)", re.DOTALL)
 
 _NAMES: Final = frozenset({"databricks", "databricks-uc", "uc"})
@@ -30,8 +31,8 @@ def pin_store(variables: MutableMapping[str, str], start: Path) -> None:
     places = {f"sqlite:///{start / name}": start / name for name in ("mlflow.db", "data/mlflow.db")}
     places[(start / "mlruns").as_uri()] = start / "mlruns"
     found = next((uri for uri, place in places.items() if place.exists()), None)
-    if found and not variables.get(TRACKING):
-        variables[TRACKING] = found
+    if found and not variables.get(VARIABLE):
+        variables[VARIABLE] = found
 
 
 def _make_absolute(uri: str, start: Path) -> str:

@@ -13,16 +13,15 @@ _TAIL: Final = 4096
 
 
 def describe_training(steps: Path) -> str:
-    """Return the adaptor of the newest step with an epoch in its log, and its last epoch; empty if absent.
+    """Return the adaptor of the newest step and its last epoch; empty if it has none, as before its first one.
 
     Args:
         steps: The folder of a run's steps, each ``<n>-<adaptor>``.
     """
-    with suppress(OSError):
-        for folder in sorted(steps.glob("*-*"), reverse=True):
-            if epoch := _read_epoch(folder / "log"):
-                return f"{folder.name.partition('-')[2]}: {epoch}"
-    return ""
+    folder = max(steps.glob("*-*"), key=lambda one: int(one.name.partition("-")[0]), default=None)
+    if folder is None or not (epoch := _read_epoch(folder / "log")):
+        return ""
+    return f"{folder.name.partition('-')[2]}: {epoch}"
 
 
 def _read_epoch(log: Path) -> str:

@@ -6,15 +6,13 @@ import textwrap
 
 import numpy as np
 import pytest
-from digits_bench import make_bench, read_splits, read_training
+from digits_bench import make_bench, measure_gate, read_splits, read_training
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.measurement import Quality, Status
-from hone_runtime.values.samples import GATE, Predicted
+from hone_runtime.values.measurement import Status
 from kedro_hone.search import training
-from kedro_hone.search.scores import predict, score_predictions
 from kedro_hone.search.steps.step import transform
 from kedro_hone.search.verdict.anomaly import find_anomaly
 
@@ -67,21 +65,6 @@ def build(bench, name, artifact=None, **options):
     )
     assert isinstance(outcome, Artifact), outcome
     return outcome
-
-
-def measure_gate(bench, artifact, folder) -> Quality:
-    """Score an artifact on the gate split, as the gate does with a finalist."""
-    split, outputs = bench.context.samples.splits[GATE], []
-    for name, model in (("source", bench.context.source), ("candidate", artifact)):
-        (folder / name).mkdir(parents=True)
-        outputs.append(folder / name / "outputs.npz")
-        runs = [(bench.context.locate(split.feeds), outputs[-1], 64)]
-        predicted = predict(model, name=name, runs=runs, context=bench.context)
-        assert isinstance(predicted, Predicted), predicted
-    reference, candidate = outputs
-    found = score_predictions({"it": candidate}, reference=reference, split=split, context=bench.context)["it"]
-    assert isinstance(found, Quality), found
-    return found
 
 
 def test_a_student_that_has_the_labels_of_the_gate_is_anomalous(open_bench, digits_models, tmp_path):

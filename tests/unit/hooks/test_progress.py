@@ -9,16 +9,18 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from kedro.io import DataCatalog
+from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Node, Pipeline
 from rich.console import Console
 
 from hone_runtime.values.measurement import Interval, RaceResult, Standing, Status
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.hooks import display, tracker
 from kedro_hone.hooks.display import Block, LineDisplay, Snapshot
 from kedro_hone.hooks.lines import LineHandler
 from kedro_hone.hooks.progress import ProgressHooks
 from kedro_hone.hooks.tracker import Tracker, describe_best, find_phase
+from kedro_hone.recipe.plan import TRAINS
 from kedro_hone.search.plan.confirmation import Remaining
 
 NAME = "onnx.onnxruntime_int8_static_per_channel.onnxruntime_session_with_a_name_that_is_longer_than_a_line"
@@ -242,6 +244,18 @@ def test_a_phase_ends_with_its_last_node():
     assert [name for name, _ in tracked.take().running] == ["onnx.fast.compile"]
     tracked.end(known["build.onnx.fast.compile"], {})
     assert tracked.take().title == "Build and validate, 1 of 2"
+
+
+def test_the_epoch_is_shown_while_a_node_trains(tmp_path):
+    run = RunFolder(root=tmp_path, run_id="one", project=tmp_path)
+    (run.claim_step("compress.low-rank") / "log").write_text("epoch 1 of 9: error 0.5\n")
+    nodes = pipeline()
+    training = next(one for one in nodes.nodes if one.name.endswith("compile")).tag(TRAINS)
+    tracked = Tracker(nodes, DataCatalog({"run": MemoryDataset(run, copy_mode="assign")}))
+    tracked.begin(training)
+    assert tracked.take().training == "compress.low-rank: epoch 1 of 9: error 0.5"
+    tracked.end(training, {})
+    assert tracked.take().training == ""
 
 
 def test_the_phase_of_a_node_is_its_outermost_namespace():

@@ -49,6 +49,16 @@ def test_one_adaptor_can_be_switched_off_and_on():
     assert "iree.cpu" in more
 
 
+def test_an_adaptor_that_is_off_by_default_is_selected_by_its_options():
+    def find(**section):
+        return plan(toolchains=["pytorch", "compress"], adaptors={"compress.distil": section}).options
+
+    student = {"student": "students.py:Small"}
+    assert "compress.distil" in find(options=student)
+    assert "compress.distil" not in find()
+    assert "compress.distil" not in find(options=student, enabled=False)
+
+
 def test_options_reach_their_adaptor():
     options = plan(adaptors={"onnxruntime.int8-static": {"options": {"per_channel": False}}}).options
 

@@ -195,7 +195,7 @@ def _list_doubtful(graph: fx.Graph) -> list[str]:
     called = (node.target for node in graph.nodes if node.op == "call_function")
     operators = (one for one in called if isinstance(one, torch._ops.OpOverload))  # noqa: SLF001 - no other name
     tag = torch.Tag.nondeterministic_seeded
-    return sorted({str(one) for one in operators if one._schema.is_mutable or tag in one.tags})  # noqa: SLF001
+    return sorted({str(one) for one in operators if one._schema.is_mutable or tag in one.tags})  # noqa: SLF001 - as above
 
 
 def _compare(

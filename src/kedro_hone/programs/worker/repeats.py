@@ -79,7 +79,7 @@ def _is_copied(rows: Counter[bytes], other: Counter[bytes]) -> bool:
 def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
     """Return which rows of a split remain if others are in a more important one, and one sentence for all of them.
 
-    If too few would remain, all do, but for rows that train.
+    If too few would remain, all do. Of rows that train this is an overlap: see ``find_overlaps``.
     """
     kept, said, fewer, seen = dict[str, list[int]](), list[str](), list[str](), set[bytes]()
     for name in (one for one in _ORDER if one in hashes):
@@ -88,7 +88,7 @@ def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
         before = " or ".join(one for one in _ORDER[: _ORDER.index(name)] if one in hashes)
         if len(stay) < len(rows):
             count = f"{len(rows) - len(stay)} of {len(rows)} rows are rows of {before}"
-            if name == _TRAINS or len(stay) >= _LEAST * len(rows):
+            if len(stay) >= _LEAST * len(rows):
                 kept[name] = stay
                 fewer.append(f"{name}: {count}")
             else:

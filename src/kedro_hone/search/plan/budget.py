@@ -25,8 +25,8 @@ SMALL: Final = 25 << 20
 _LEAST_CONFIRMATION: Final = 600.0
 _LONGEST_CONFIRMATION: Final = 3600.0
 """In seconds."""
-LEAST_TRAINING: Final = 30.0
-"""In seconds: what is left for a training that starts; one with less ended before its second epoch."""
+LEAST_TRAINING: Final = 40.0
+"""In seconds: what must be left for a training to start. One with 34 s left was ended without a result."""
 INTERRUPTED: Final = "the search was interrupted"
 
 
@@ -57,20 +57,18 @@ class Budget:
     seconds: float
     run: RunFolder
 
-    def cut(self, limits: Limits, *, trains: bool = False) -> Limits:
-        """Return the limits of a build that is started now: it is ended at the end of the validation phase.
+    def cut(self, adaptor: Adaptor) -> Limits:
+        """Return the limits of a step that is started now: it is ended at the end of its phase (``_find_end``)."""
+        own = adaptor.toolchain.limits
+        return replace(own, seconds=min(own.seconds, max(1.0, self.find_left(_find_end(adaptor)))))
 
-        A training is ended with the builds, so that its network can still be exported, compiled and validated.
-        """
-        phase = Phase.BUILD if trains else Phase.VALIDATE
-        return replace(limits, seconds=min(limits.seconds, max(1.0, self.find_left(phase))))
-
-    def explain_end(self, failed: Failed, limits: Limits, own: Limits) -> str:
+    def explain_end(self, failed: Failed, limits: Limits, adaptor: Adaptor) -> str:
         """Return why the budget or a person, and not its own limits, ended a build; otherwise an empty text."""
         if failed.failure is FailureClass.KILLED and self.run.is_stopped():
             return INTERRUPTED
-        if failed.failure is FailureClass.TIME_OUT and limits.seconds < own.seconds:
-            return f"it was ended after {limits.seconds:.0f} s, when its share of the budget was spent"
+        if failed.failure is FailureClass.TIME_OUT and limits.seconds < adaptor.toolchain.limits.seconds:
+            share = f"the first {_find_end(adaptor).value:.0%} of the budget"
+            return f"it was ended after {limits.seconds:.0f} s, when {share} were spent"
         return ""
 
     def find_left(self, phase: Phase) -> float:
@@ -93,6 +91,14 @@ class Budget:
 
 def _format_left(seconds: float) -> str:
     return f"{seconds:.0f} s are left" if seconds >= 1 else "nothing is left"
+
+
+def _find_end(adaptor: Adaptor) -> Phase:
+    """Return the phase at whose end a step is ended.
+
+    A training ends with the builds, so that its network can still be exported, compiled and validated.
+    """
+    return Phase.BUILD if adaptor.trains else Phase.VALIDATE
 
 
 def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> Phase:

@@ -161,15 +161,14 @@ class _Step:
             seconds=time.monotonic() - started,
             outcome=outcome.kind,
         )
-        if isinstance(outcome, Failed) and (reason := budget.explain_end(outcome, limits, adaptor.toolchain.limits)):
+        if isinstance(outcome, Failed) and (reason := budget.explain_end(outcome, limits, adaptor)):
             return self._leave_out(reason), facts
         run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
         self._log_step("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
         return outcome, facts
 
     def _try(self, within: Environment, decided: Decided, key: str, budget: Budget) -> _Try:
-        folder, own = self.context.run.claim_step(self.adaptor.name), self.adaptor.toolchain.limits
-        limits = budget.cut(own, trains=self.adaptor.trains)
+        folder, limits = self.context.run.claim_step(self.adaptor.name), budget.cut(self.adaptor)
         return _Try(self._run(within, folder, decided, key, limits), folder, limits)
 
     def _leave_out(self, reason: str) -> Refused:

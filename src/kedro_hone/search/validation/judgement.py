@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from hone_runtime.values.measurement import Quality
 from kedro_hone.search.comparison.agreement import Difference
@@ -54,7 +55,7 @@ def find_wrong(found: Found, scores: Mapping[str, Quality], *, trained: bool = F
     They may differ as much as on the scored rows, for which the score passed. A network that was ``trained`` computes
     something else in single rows, so the mean over the rows counts.
     """
-    measure = _get_distance if trained else _get_largest
+    measure: Callable[[Difference], float] = attrgetter("distance" if trained else "largest")
     errors = {where: max(map(measure, each), default=0.0) for where, each in found.items()}
     allowed = max(LARGEST_UNSCORED, *(errors[where] for where in scores))
     unscored = {where: error for where, error in errors.items() if where not in scores}
@@ -66,11 +67,3 @@ def find_wrong(found: Found, scores: Mapping[str, Quality], *, trained: bool = F
     whole = "length of the source's row" if trained else "source's largest value"
     away = f"is {what} {error:.3g} times the {whole} away from it"
     return f"at {where}, {worst.output} {away}, and {allowed:.3g} is allowed: {worst.example}"
-
-
-def _get_largest(one: Difference) -> float:
-    return one.largest
-
-
-def _get_distance(one: Difference) -> float:
-    return one.distance

@@ -67,7 +67,7 @@ def predict_end(quality: Quality, *, scale: float, confidence: float) -> float:
     if quality.classes:
         strata = [_scale(one.n, one.lost, one.gained, scale=scale) for one in quality.classes]
         return interval_of_balanced_accuracy(strata, confidence=confidence).high
-    if not is_bounded(quality.drop.high):
+    if not is_bounded(quality.drop.high):  # too few rows of the search split for an interval: its width is not known
         return quality.drop.estimate
     estimate, width = quality.drop.estimate, quality.drop.high - quality.drop.estimate
     if quality.provable is not None and width <= quality.provable:  # nothing is lost but by noise

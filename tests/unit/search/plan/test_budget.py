@@ -24,6 +24,10 @@ from kedro_hone.search.plan.budget import (
 )
 
 
+def make_adaptor(seconds=600.0, *, trains=False):
+    return SimpleNamespace(toolchain=SimpleNamespace(limits=Limits(seconds=seconds)), trains=trains)
+
+
 @pytest.fixture
 def elapse(monkeypatch):
     times = {"now": 0.0}
@@ -81,7 +85,7 @@ def test_thorough_has_no_end(make_setting, elapse):
     elapse(1e9)
     assert budget.find_reason(Phase.BUILD, 1e9) is None
     assert math.isinf(budget.find_left(Phase.RACE))
-    assert budget.cut(Limits(seconds=600.0)) == Limits(seconds=600.0)
+    assert budget.cut(make_adaptor()) == Limits(seconds=600.0)
 
 
 @pytest.mark.parametrize(("size", "factor"), [(1, 1.0), (SMALL, 1.0), (4 * SMALL, 4.0)])
@@ -99,17 +103,21 @@ def test_its_seconds_go_on_in_the_next_step(make_setting, elapse):
 def test_a_build_may_last_until_validating_is_over(make_setting, elapse):
     budget = start_budget(make_setting(100.0))
     elapse(40)
-    assert budget.cut(Limits(seconds=600.0)).seconds == pytest.approx(30.0)
-    assert budget.cut(Limits(seconds=5.0)).seconds == 5.0
+    assert budget.cut(make_adaptor()).seconds == pytest.approx(30.0)
+    assert budget.cut(make_adaptor(5.0)).seconds == 5.0
     elapse(1000)
-    assert budget.cut(Limits(seconds=600.0)).seconds == 1.0
+    assert budget.cut(make_adaptor()).seconds == 1.0
 
 
 def test_a_training_ends_early_enough_for_the_steps_after_it(make_setting, elapse):
     """Two networks were trained for 100 s until 70 % of the budget, and their export could not start any more."""
     budget = start_budget(make_setting(100.0))
     elapse(40)
-    assert budget.cut(Limits(seconds=600.0), trains=True).seconds == pytest.approx(15.0)
+    assert budget.cut(make_adaptor(trains=True)).seconds == pytest.approx(15.0)
+    timed_out = Failed(by="x", failure=FailureClass.TIME_OUT, reason="")
+    assert "when the first 55% of the budget were spent" in budget.explain_end(
+        timed_out, Limits(seconds=15.0), make_adaptor(trains=True)
+    )
     trained, converter = SimpleNamespace(is_trained=True), SimpleNamespace(trains=False)
     assert choose_phase(converter, trained, 20.0) is Phase.VALIDATE
 
@@ -119,10 +127,10 @@ def test_a_training_starts_if_there_is_time_for_some_epochs(make_setting, elapse
     assert [expect_seconds(trains, known) for known in (None, 300.0)] == [LEAST_TRAINING] * 2
     assert [expect_seconds(quantizes, known) for known in (None, 300.0)] == [None, 300.0]
     budget = start_budget(make_setting(100.0))
-    elapse(20)
-    assert budget.find_reason(Phase.BUILD, LEAST_TRAINING) is None
     elapse(10)
-    assert "it takes about 30 s, and 25 s are left" in budget.find_reason(Phase.BUILD, LEAST_TRAINING)
+    assert budget.find_reason(Phase.BUILD, LEAST_TRAINING) is None
+    elapse(20)
+    assert "it takes about 40 s, and 25 s are left" in budget.find_reason(Phase.BUILD, LEAST_TRAINING)
 
 
 def test_an_interruption_ends_every_budget(make_setting):
@@ -135,7 +143,7 @@ def test_an_interruption_ends_every_budget(make_setting):
 @pytest.mark.parametrize(
     ("failure", "cut", "stopped", "said"),
     [
-        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when its share of the budget was spent"),
+        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when the first 70% of the budget were spent"),
         (FailureClass.TIME_OUT, 600.0, False, ""),
         (FailureClass.KILLED, 600.0, True, INTERRUPTED),
         (FailureClass.KILLED, 600.0, False, ""),
@@ -147,7 +155,7 @@ def test_what_the_budget_ended_is_told_from_what_failed(make_setting, failure, c
     if stopped:
         budget.run.stop()
     failed = Failed(by="x", failure=failure, reason="r")
-    assert budget.explain_end(failed, Limits(seconds=cut), Limits(seconds=600.0)) == said
+    assert budget.explain_end(failed, Limits(seconds=cut), make_adaptor()) == said
 
 
 @pytest.mark.parametrize(

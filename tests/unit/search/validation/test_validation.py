@@ -136,3 +136,16 @@ def test_a_fall_names_the_channel_that_is_the_least_like_the_source_s(channel, f
     said = find_fall({"one": quality}, found)
     assert said.startswith("similarity on the search split fell from 1.0000 to 0.7000 at one; the recipe allows 0.02; ")
     assert f"; scores[:, {channel}] is the least like the source's: row " in said
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_whether_it_was_trained_decides_how_rows_without_scores_are_compared(monkeypatch, trained):
+    found = []
+    monkeypatch.setattr(module, "has_labels", lambda *_: True)
+    monkeypatch.setattr(module, "choose_shares", lambda *_, **__: {})
+    monkeypatch.setattr(module, "find_fall", lambda *_: "")
+    monkeypatch.setattr(module, "find_conflict", lambda *_, **__: "")
+    monkeypatch.setattr(module, "find_wrong", lambda *_, trained: found.append(trained) or "")
+    samples = SimpleNamespace(splits={"search": None})
+    module._find_wrong({}, {}, SimpleNamespace(samples=samples), exact=False, trained=trained)
+    assert found == [trained]

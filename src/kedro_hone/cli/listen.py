@@ -22,7 +22,7 @@ from kedro_hone.events.exclusive import SERVICE, lock_project
 from kedro_hone.events.recipes import Recipes
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.service import Service
-from kedro_hone.events.settings import read_secrets, read_settings
+from kedro_hone.events.settings import Settings, read_secrets, read_settings
 from kedro_hone.events.sweep import find_arrivals
 from kedro_hone.graph import configure, find_parameters, find_root
 from kedro_hone.recipe.schema import Recipe, read_recipe
@@ -41,6 +41,8 @@ def listen(*, host: str, port: int, env: str | None) -> None:
         from kedro_hone.events.server import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
+    if env:
+        os.environ["KEDRO_ENV"] = env  # an approval's process reads listen.yml, too
     configure()
     root = find_root()
     settings = read_settings(read_section(open_loader(root, env), "listen")).place(env)
@@ -61,7 +63,7 @@ def approve(uri: str) -> None:
     """Move the alias to the winner URI, which was published with `hone.publish.approval`, and the tag of its image."""
     configure()
     root = find_root()
-    publication = approve_winner(uri, project=root, push=find_push(root))
+    publication = approve_winner(uri, project=root, pushes=find_pushes(root))
     click.echo(f"{publication.alias} points to {publication.uri}")
 
 
@@ -74,7 +76,7 @@ def job(folder: Path) -> None:
     if not sys.stdin.buffer.readline():  # the service died before it recorded this process
         sys.exit(ExitCode.TERMINATED)
     configure()
-    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""), find_push=find_push)
+    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""), find_pushes=find_pushes)
 
 
 @click.command(hidden=True)
@@ -85,14 +87,27 @@ def arrivals(registry: str) -> None:
     click.echo(find_arrivals(registry, **json.load(sys.stdin), project=find_root()).model_dump_json())
 
 
-def find_push(root: Path) -> str:
-    """Return where the project's own recipe pushes the image of a winner; empty if it requires none, or is invalid."""
+def find_pushes(root: Path) -> dict[str, list[str]]:
+    """Return where the project's recipes push the image of a winner, by the alias of each recipe.
+
+    The recipes are the project's own and those of the rules in ``listen.yml``. One that is missing or invalid is
+    reported on standard error, and names no place.
+    """
     try:
-        image = read_rule(root, None)[0].publish.image
-    except HoneError as error:  # without a recipe there is no place for an image
-        click.echo(f"The tag of its image is not written, since there is no valid recipe here: {error.what}", err=True)
-        return ""
-    return image.push if image else ""
+        settings = find_settings(root, None)
+    except HoneError as error:
+        click.echo(f"The recipes of the rules are not used: {error.what} {error.why}", err=True)
+        settings = None
+    found: dict[str, list[str]] = {}
+    for rule in (None, *(settings.rules if settings else ())):
+        try:
+            publish = read_rule(root, rule)[0].publish
+        except HoneError as error:  # without a recipe there is no place for an image
+            click.echo(f"The tag of an image is not written for a recipe that is not valid: {error.what}", err=True)
+            continue
+        if publish.image and publish.image.push not in found.setdefault(publish.alias, []):
+            found[publish.alias].append(publish.image.push)
+    return found
 
 
 def open_loader(root: Path, env: str | None) -> Any:
@@ -102,6 +117,17 @@ def open_loader(root: Path, env: str | None) -> Any:
     loader = settings.CONFIG_LOADER_CLASS(conf_source=source, env=env, **settings.CONFIG_LOADER_ARGS)
     loader.config_patterns["listen"] = ["listen*", "listen*/**"]
     return loader
+
+
+def find_settings(root: Path, env: str | None) -> Settings | None:
+    """Return the settings in ``listen.yml``; None if there is no such file.
+
+    Raises:
+        HoneError: As ``read_section`` and ``read_settings``.
+    """
+    loader = open_loader(root, env)
+    found = any(Path(loader.conf_source).glob("*/listen*"))
+    return read_settings(read_section(loader, "listen")) if found else None
 
 
 def read_section(loader: Any, name: str) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
@@ -55,6 +55,8 @@ from kedro_hone.report.snippets import enter, note_start
 from kedro_hone.runner.start import check_start
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
+_SHOWN_ROUTES: Final = 40
+"""The number of routes that a dry run prints."""
 _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 
 
@@ -77,7 +79,9 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 )
 @click.option("--min-speedup", type=click.FloatRange(min=1), help="How much faster the winner must be.")
 @click.option(
-    "--budget", metavar="TIME", help="How long the search may take, such as 10m; or quick, default or thorough."
+    "--budget",
+    metavar="TIME",
+    help="How long the search may take, such as 10m; or quick, default or thorough. The confirmation comes on top.",
 )
 @click.option("--toolchains", metavar="A,B", help="The toolchains that take part.")
 @click.option("--trust", multiple=True, help="What may be executed: pickle, module, native or remote-code.")
@@ -233,7 +237,7 @@ def _print_plan(proposal: Proposal) -> None:
 
     recipe, catalog = map(format_yaml, ({"hone": proposal.recipe}, proposal.catalog))
     click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
-    print_routes(source=proposal.source.format)
+    print_routes(source=proposal.source.format, most=_SHOWN_ROUTES)
 
 
 @contextmanager

@@ -38,13 +38,16 @@ def routes(*, everything: bool, as_json: bool) -> None:
     print_routes(everything=everything, as_json=as_json)
 
 
-def print_routes(*, everything: bool = False, as_json: bool = False, source: Format | None = None) -> None:
+def print_routes(
+    *, everything: bool = False, as_json: bool = False, source: Format | None = None, most: int | None = None
+) -> None:
     """Print the routes of the current project's recipe that fit the model.
 
     Args:
         everything: Whether the others are printed, too, by reason.
         as_json: Whether to print JSON, always of every route.
         source: The format of the model, if it is known already.
+        most: The largest number of routes in the table; None for all.
     """
     recipe, root = read_recipe(read_parameters()), find_root()
     plan, last = make_plan(recipe), LastRun(read_catalog())
@@ -64,7 +67,9 @@ def print_routes(*, everything: bool = False, as_json: bool = False, source: For
         click.echo(json.dumps(rows, indent=2))
         return
     shown = [(" ▸ ".join(row["route"]), row["outcome"]) for row in rows if row["id"] not in unfit]
-    _print_rows(shown, title=format_route_count(known, len(rows) - known, unfit=len(unfit)))
+    _print_rows(shown[:most], title=format_route_count(known, len(rows) - known, unfit=len(unfit)))
+    if most is not None and len(shown) > most:
+        _print_lines([f"and {len(shown) - most} more; `kedro-hone routes` in the run's folder lists them."])
     if everything:
         for reason, group in group_unfit(rows, unfit).items():
             _print_lines([f"{reason}:", *(f"  {route}" for route in group)])

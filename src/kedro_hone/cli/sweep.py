@@ -14,7 +14,7 @@ from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.contract.tags import SOURCE
 from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_line
-from kedro_hone.cli.listen import open_loader, read_rule, read_section
+from kedro_hone.cli.listen import find_settings, read_rule
 from kedro_hone.events.exclusive import RUNS, SERVICE, lock_project
 from kedro_hone.events.job import Job, JobRequest, State
 from kedro_hone.events.outcomes import Bounds
@@ -30,7 +30,7 @@ from kedro_hone.events.renewal import (
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.runner import Runner
 from kedro_hone.events.service import WORK
-from kedro_hone.events.settings import Settings, read_settings
+from kedro_hone.events.settings import Settings
 from kedro_hone.events.sweep import open_registry
 from kedro_hone.graph import configure, find_root
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
@@ -60,7 +60,7 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     """
     configure()
     root = find_root()
-    settings = _read_settings(root, env)
+    settings = find_settings(root, env)
     rules = settings.place(env).rules if settings else ()
     queue = Queue(root / WORK / "queue.db")
     requests = [one for registry in registries for one in _list_due(registry, root, rules)]
@@ -72,13 +72,6 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     jobs = [job for one in requests if (job := queue.find_key(one.key)) and job.state in _PENDING]
     if jobs:
         _run_jobs(queue, root, jobs, settings)
-
-
-def _read_settings(root: Path, env: str | None) -> Settings | None:
-    """Return the settings in ``listen.yml``; None if there is no such file."""
-    loader = open_loader(root, env)
-    found = any(Path(loader.conf_source).glob("*/listen*"))
-    return read_settings(read_section(loader, "listen")) if found else None
 
 
 def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[JobRequest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.job import Approve, HandOver, Optimize, Task
 from kedro_hone.events.outcomes import SKIPPED
 from kedro_hone.report.result_file import note_result
+
+FindPushes = Callable[[Path], Mapping[str, Sequence[str]]]
 
 _LARGEST_PAYLOAD: Final = 60_000
 """In bytes: GitHub accepts 65,535 (https://docs.github.com/rest/repos/repos#create-a-repository-dispatch-event)."""
@@ -46,14 +48,14 @@ class _Given(Value):
     changed: float
 
 
-def run_job(folder: Path, *, project: Path, token: str, find_push: Callable[[Path], str]) -> None:
+def run_job(folder: Path, *, project: Path, token: str, find_pushes: FindPushes) -> None:
     """Do the task in ``job.json``, and end the process; a run replaces it.
 
     Args:
         folder: The job's folder.
         project: The root of the Kedro project.
         token: GitHub's token, for jobs that are handed over.
-        find_push: Returns where the project's recipe pushes the image of a winner.
+        find_pushes: Returns where the project's recipes push the image of a winner, by the alias of each recipe.
 
     Raises:
         HoneError: As raised by the registry, or ``registry-unreachable`` if GitHub does not respond.
@@ -61,7 +63,7 @@ def run_job(folder: Path, *, project: Path, token: str, find_push: Callable[[Pat
     """
     job = _Given.model_validate_json((folder / "job.json").read_bytes())
     if isinstance(job.task, Approve):
-        publication = approve_winner(job.uri, project=project, alias=job.task.alias, push=find_push(project))
+        publication = approve_winner(job.uri, project=project, alias=job.task.alias, pushes=find_pushes(project))
         note_result(published=publication.uri, message=f"The alias {publication.alias!r} points to it.")
         sys.exit(0)
     info = find_registry(job.uri, project=project).resolve(job.uri)

@@ -153,6 +153,16 @@ def reach_steps(routes: Routes, source: Format) -> tuple[RouteStep, ...]:
     return tuple(reached)
 
 
+def list_idle(recipe: Recipe, plan: Plan, source: Format) -> tuple[str, ...]:
+    """Return the toolchains that a recipe names but that no route of a source model of a format contains."""
+    if not isinstance(recipe.toolchains, tuple):
+        return ()
+    converters = itertools.chain.from_iterable(plan.routes.converters.values())
+    adaptors = (*converters, *(step.adaptor for step in reach_steps(plan.routes, source)))
+    used = {adaptor.toolchain.name for adaptor in adaptors}
+    return tuple(name for name in dict.fromkeys(recipe.toolchains) if name not in used)
+
+
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
     if recipe.toolchains == "all":
         return frozenset(catalogue.toolchains)

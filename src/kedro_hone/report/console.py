@@ -76,8 +76,8 @@ def _list_verdict(view: View) -> Iterator[tuple[str, str]]:
     yield view.evidence.verdict.value, f"{view.headline}."
     if view.winner_in_words:
         yield "Winner", view.winner_in_words
-    if causes := list_causes(view.evidence):
-        yield "Why", "; ".join(causes)
+    for cause in list_causes(view.evidence):
+        yield "Why", cause
     if view.load:
         yield "Busy", view.load
 

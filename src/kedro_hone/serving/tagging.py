@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -61,7 +61,7 @@ def follow_alias(registry: Registry, name: str, publication: Publication, *, ima
 
     Raises:
         HoneError: ``image-push-failed``: the tag was not written, or the alias points to a version whose image is
-            unknown. If the alias moved on: as in ``read_image``, and those of the registry.
+            unknown. If the alias moved on: as in ``read_images``, and those of the registry.
     """
     version, alias, written = publication.version, publication.alias or "", ""
     with _lock_tag(push, publication):
@@ -113,7 +113,7 @@ def _lock_tag(push: str, publication: Publication) -> Iterator[None]:
 def _find_moved(registry: Registry, uri: str, push: str) -> str:
     """Return the image of a version that others moved the alias to; empty, with a warning, if it has none."""
     try:
-        return read_image(registry, uri, push)
+        return read_images(registry, uri, (push,)).get(push, "")
     except HoneError as error:
         if error.slug != "evidence-incomplete":
             raise
@@ -121,19 +121,19 @@ def _find_moved(registry: Registry, uri: str, push: str) -> str:
         return ""
 
 
-def read_image(registry: Registry, uri: str, push: str) -> str:
-    """Check a published version, and return the digest of the image that its evidence lists for a place.
+def read_images(registry: Registry, uri: str, pushes: Sequence[str]) -> dict[str, str]:
+    """Check a published version, and return the digests of the images that its evidence lists for some places.
 
     Anyone who can write to the registry of models may have written the evidence, so neither a place nor anything but a
-    digest is taken from it. If it lists no image for the place, this is logged.
+    digest is taken from it. If it lists no image for any place, this is logged.
 
     Args:
         registry: The version's registry.
         uri: The version.
-        push: registry/name:tag, as in the recipe; empty if no image is looked for.
+        pushes: Each registry/name:tag, as in the recipes; empty if no image is looked for.
 
     Returns:
-        The digest; empty if the evidence lists no image for the place.
+        The digest for each of the ``pushes`` whose place the evidence lists.
 
     Raises:
         HoneError: ``evidence-incomplete``, ``evidence-unreadable``, ``artifact-corrupt`` or ``signature-invalid``;
@@ -142,13 +142,14 @@ def read_image(registry: Registry, uri: str, push: str) -> str:
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         version = Path(scratch, "version")
         check_published(uri, version, registry, _find_policy())
-        if not push:
-            return ""
-        image = find_image(read_regular(version / EVIDENCE_FOLDER / EVIDENCE), push)
-    if not image:
-        place = read_target(push).place
-        _LOG.warning("warning   %s does not get the tag %s: its evidence lists no image for %s", uri, push, place)
-    return image
+        if not pushes:
+            return {}
+        evidence = read_regular(version / EVIDENCE_FOLDER / EVIDENCE)
+    found = {push: image for push in pushes if (image := find_image(evidence, push))}
+    if not found:
+        places = " or ".join(dict.fromkeys(read_target(push).place for push in pushes))
+        _LOG.warning("warning   %s does not get the tag %s: its evidence lists no image for %s", uri, pushes[0], places)
+    return found
 
 
 def find_image(evidence: bytes, push: str) -> str:

@@ -73,7 +73,7 @@ DIGEST = f"sha256:{'2' * 64}"
 @pytest.mark.attack(
     what="evidence that names another image, or another place for its tag, than the project that approves",
     who="registry",
-    stopped_by="the tag is written only at the place in the project's own recipe, and only for a digest",
+    stopped_by="the tag is written only at the places in the project's recipes and rules, and only for a digest",
 )
 @pytest.mark.parametrize(
     ("form", "push", "tagged"),
@@ -91,9 +91,20 @@ def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp
     found = []
     monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
     monkeypatch.setattr(tagging, "tag", lambda *given: found.append((*given, [*registry.moved])))
-    approval.approve_winner("models:/digits/2", project=tmp_path, push=push)
+    approval.approve_winner("models:/digits/2", project=tmp_path, pushes={"honed": [push] if push else []})
     assert found == ([(DIGEST, push, [("models:/digits/2", "honed")])] if tagged else [])
     assert ("does not get the tag" in caplog.text) is (bool(push) and not tagged)
+
+
+def test_of_several_recipes_the_one_with_the_alias_and_the_place_counts(registry, monkeypatch, tmp_path, caplog):
+    place, found = PUSH.rpartition(":")[0], []
+    form = {"form": "image", "digest": DIGEST, "place": place}
+    monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
+    monkeypatch.setattr(tagging, "tag", lambda *given: found.append(given))
+    pushes = {"honed": ["localhost:5000/other:1", PUSH], "candidate": [f"{place}:candidate"]}
+    approval.approve_winner("models:/digits/2", project=tmp_path, pushes=pushes)
+    assert found == [(DIGEST, PUSH)]
+    assert not caplog.text
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):

@@ -11,7 +11,7 @@ from hone_runtime.contract.catalogue import forget_registrations, read_catalogue
 from hone_runtime.contract.toolchain import Licence
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Stage
-from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.plan import list_idle, make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -87,6 +87,21 @@ def test_the_same_recipe_gives_the_same_routes():
 
     assert [step.namespace for step in first.steps] == [step.namespace for step in second.steps]
     assert len(first.ends) >= 15
+
+
+@pytest.mark.parametrize(
+    ("toolchains", "source", "idle"),
+    [
+        (["onnxruntime", "compress"], "onnx", ("compress",)),
+        (["onnxruntime", "compress"], "pytorch", ("onnxruntime", "compress")),
+        (["onnxruntime", "compress", "pytorch"], "pytorch", ()),
+        (["onnxruntime", "openvino"], "onnx", ()),
+        ("default", "onnx", ()),
+    ],
+)
+def test_a_named_toolchain_without_a_route_is_listed(toolchains, source, idle):
+    recipe = read_recipe({"model": {"uri": "models:/digits/1"}, "toolchains": toolchains})
+    assert list_idle(recipe, make_plan(recipe), source) == idle
 
 
 def test_a_chain_of_two_compressors_is_made_only_when_named():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.job import JobInput, StepResult
@@ -19,7 +20,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import require_environments
-from kedro_hone.recipe.plan import make_plan, reach_toolchains
+from kedro_hone.recipe.plan import list_idle, make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.sources.jobs import call_toolchain, explain_failure
 from kedro_hone.sources.catalogue import note_source, read_sources
@@ -43,7 +44,11 @@ _HINTS = {
     "model again.",
 }
 """The hint if a worker refuses the source, by the refusal's slug, unless its format has another one."""
-_LONGEST = 60
+_IDLE: Final = (
+    "warning   The toolchain %s takes part in no route: add the one that converts a model of the format %s for it, "
+    "or that runs its result, to hone.toolchains."
+)
+_LONGEST: Final = 60
 """The most characters of an operator's name."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
@@ -63,7 +68,10 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
             why="The source model is the baseline of every comparison, so it must run.",
             hint="See `kedro-hone toolchains` for the formats that can be run.",
         )
-    require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
+    plan = make_plan(recipe)
+    require_environments(recipe, [toolchain, *reach_toolchains(plan, flavor.format)])
+    for name in list_idle(recipe, plan, flavor.format):
+        logger.warning(_IDLE, name, flavor.format)
     inputs = recipe.model.inputs or flavor.inputs
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)

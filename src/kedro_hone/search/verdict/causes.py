@@ -60,7 +60,8 @@ def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collectio
         withheld: Candidates that are fast enough but may not be published.
 
     Returns:
-        The counts, then a remedy for each of the most frequent causes, if any; empty if there is no candidate.
+        The counts, the most frequent reason of refusals if no cause is more frequent than these, and a remedy for each
+        of the most frequent causes, if any; empty if there is no candidate.
     """
     counts = count_causes(race, confirmation, withheld=withheld)
     if not counts:
@@ -70,7 +71,14 @@ def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collectio
     found = [f"of {total} candidates: {listed}" if total > 1 else f"the one candidate: {listed.removeprefix('1 ')}"]
     most = max(counts.values())
     steps = dict.fromkeys(_STEPS[cause] for cause, number in counts.items() if number == most and cause in _STEPS)
-    return [*found, *(f"what may help: {step}" for step in steps)]
+    refusals = _describe_refusals(race) if counts[Cause.REFUSED] == most else []
+    return [*found, *refusals, *(f"what may help: {step}" for step in steps)]
+
+
+def _describe_refusals(race: RaceResult) -> list[str]:
+    """Return how many candidates were refused for the most frequent reason, and that reason."""
+    reasons = Counter(one.reason for one in race.validations if one.status is Status.REFUSED and one.reason)
+    return [f"{number} refused because: {reason}" for reason, number in reasons.most_common(1)]
 
 
 def count_causes(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> Counter[Cause]:

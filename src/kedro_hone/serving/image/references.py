@@ -15,6 +15,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(?::[0-9]{1,5})?")
 _HUB: Final = "docker.io"
 _HUB_HOST: Final = "registry-1.docker.io"
+_HUB_HOSTS: Final = frozenset({_HUB, _HUB_HOST, "index.docker.io"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +69,19 @@ def read_target(text: str) -> Reference:
 def read_reference(text: str) -> Reference:
     """Return the reference of a text as Docker reads it: ``python:3.11-slim`` is of Docker Hub, and a tag is latest.
 
+    All spellings of a place give one reference: hosts are in lower case, and Docker Hub has one of its three names.
+
     Raises:
         HoneError: ``option-invalid``.
     """
     name, _, digest = text.partition("@")
     first, slash, rest = name.partition("/")
     if slash and (re.search(r"[.:]", first) or first == "localhost"):
-        host = first
+        host = _HUB if first.lower() in _HUB_HOSTS else first.lower()
     else:
-        host, rest = _HUB, name if slash else f"library/{name}"
+        host, rest = _HUB, name
+    if host == _HUB and "/" not in rest:
+        rest = f"library/{rest}"
     repository, _, tag = rest.partition(":")
     valid = _HOST.fullmatch(host) and _REPOSITORY.fullmatch(repository) and len(repository) < 256
     if (

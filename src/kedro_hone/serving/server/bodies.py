@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -17,6 +16,8 @@ from kedro_hone.serving.server.failures import RequestError
 _BODY_SECONDS: Final = 60.0
 """How long a client may take to send a request."""
 _WINDOWS: Final = {"gzip": 31, "deflate": 15}
+_PIECE: Final = 64 << 10
+"""The number of bytes that are decompressed at once."""
 
 
 class Receiving:
@@ -66,13 +67,22 @@ class Receiving:
         encoding = received.headers.get("content-encoding", "").strip().lower()
         if encoding in {"", "identity"}:
             return b"".join(parts)
-        taken[0] += limit  # what it may become
-        self._take(limit)
-        loop = asyncio.get_running_loop()
-        body = await loop.run_in_executor(None, partial(decompress, b"".join(parts), encoding, limit=limit))
-        given, taken[0] = taken[0], len(body)
-        self._used -= given - len(body)
-        return body
+        return await self._decompress(b"".join(parts), taken, encoding=encoding, limit=limit)
+
+    async def _decompress(self, body: bytes, taken: list[int], *, encoding: str, limit: int) -> bytes:
+        """Return the content of a compressed body; a piece counts before it is made."""
+        pieces, loop = decompress(body, encoding), asyncio.get_running_loop()
+        made, size = list[bytes](), 0
+        while not made or made[-1]:
+            taken[0] += _PIECE
+            self._take(_PIECE)
+            made.append(await loop.run_in_executor(None, next, pieces, b""))
+            spare = _PIECE - len(made[-1])
+            taken[0] -= spare
+            self._used -= spare
+            size += len(made[-1])
+            _check_size(size, limit)
+        return b"".join(made)
 
     def _take(self, size: int) -> None:
         self._used += size
@@ -81,26 +91,23 @@ class Receiving:
             raise RequestError(text, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
-    """Return the content of a compressed body.
+def decompress(body: bytes, encoding: str) -> Iterator[bytes]:
+    """Yield the content of a compressed body in pieces of at most 64 KiB, each decompressed when it is requested.
 
     Raises:
-        RequestError: It cannot be read, or is larger than ``limit`` bytes.
+        RequestError: The encoding is not known, or the body is not one whole stream of it.
     """
-    if encoding in {"", "identity"}:
-        return body
     if encoding not in _WINDOWS:
         raise RequestError(f"the content encoding {encoding!r:.40} is not known", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     reader = zlib.decompressobj(_WINDOWS[encoding])
     try:
-        found = reader.decompress(body, limit)
+        while piece := reader.decompress(body, _PIECE):
+            yield piece
+            body = reader.unconsumed_tail
     except zlib.error as error:
         raise RequestError(f"the request is not {encoding}: {error}") from error
-    if reader.unconsumed_tail:
-        raise _explain_size(limit)
     if not reader.eof or reader.unused_data:
         raise RequestError(f"the request is not one whole {encoding} stream")
-    return found
 
 
 def _check_size(size: int, limit: int) -> None:

@@ -16,13 +16,15 @@ from hone_runtime.values.composite import read_parts
 
 _COMPARED: Final = 16
 """The number of rows of a joined call that are compared with calls of their own."""
-_CHANGES: Final = ("reversed", "smallest", "largest", "beyond")
+_CHANGES: Final = ("reversed", "smallest", "largest", "beyond", "zeros", "nan", "infinite")
 _VALID: Final = frozenset({"reversed"})
 """Changes that leave a row valid, whatever its numbers mean."""
 _COUPLED: Final = frozenset(
     {"CumSum", "DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"}
 )
 """Operators of ONNX whose result for a row depends on the other rows of a call."""
+_FIXED: Final = {"zeros": 0, "nan": np.nan, "infinite": np.inf}
+"""Changes that set all numbers of a row to one; those that are not finite change rows of floating point only."""
 _LARGE: Final = 1e3
 """A client may send numbers this many times as large as usual."""
 _ROUNDING: Final = 1e-5
@@ -104,10 +106,13 @@ def _compare(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
 
 
 def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndarray[Any, Any]:
-    """Return rows of which one has other numbers: large ones, or the smallest or largest of all rows."""
+    """Return rows of which one has other numbers: large, fixed, or the smallest or largest of all rows."""
     changed, kind = array.copy(), array.dtype.kind
     if kind not in "fiu":
         changed[place] = np.flip(array[place])
+        return changed
+    if change in _FIXED and (kind == "f" or change == "zeros"):
+        changed[place] = _FIXED[change]
         return changed
     largest = float(np.abs(np.where(np.isfinite(array), array, 0)).max(initial=0)) if kind == "f" else int(array.max())
     if change == "reversed":

@@ -29,10 +29,10 @@ def confirm(*, reason="", cut="", **verdicts):
     )
 
 
-def run_race(*, standings=None, choice=None, **statuses):
+def run_race(*, standings=None, choice=None, reason="", **statuses):
     outcome = Refused(by="a", slug="format", reason="takes onnx")
     validations = [
-        Validation(candidate=Candidate(id=name, route=(name,), outcome=outcome), status=status)
+        Validation(candidate=Candidate(id=name, route=(name,), outcome=outcome), status=status, reason=reason)
         for name, status in statuses.items()
     ]
     placed = [Standing(id=name, status=status, rounds=9) for name, status in (standings or {}).items()]
@@ -67,6 +67,14 @@ def test_each_cause_is_counted_the_most_frequent_first_with_what_may_help_agains
         "1 failed, 1 not tried"
     )
     assert step.startswith("what may help: calibration rows")
+
+
+def test_if_most_were_refused_the_most_frequent_reason_is_named():
+    found = run_race(a=Status.REFUSED, b=Status.REFUSED, reason="the layer body.3 cannot be traced")
+    counted, reason, step = explain(found, confirm())
+    assert counted == "of 2 candidates: 2 refused"
+    assert reason == "2 refused because: the layer body.3 cannot be traced"
+    assert step.startswith("what may help: toolchains")
 
 
 @pytest.mark.parametrize(

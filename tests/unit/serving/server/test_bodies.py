@@ -1,25 +1,79 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
+import random
 from http import HTTPStatus
 
 import pytest
+from starlette.requests import Request
 
-from kedro_hone.serving.server.bodies import decompress
+from kedro_hone.serving.server.bodies import Receiving, decompress
 from kedro_hone.serving.server.failures import RequestError
+
+
+def make_request(body: bytes, encoding: str = "gzip") -> Request:
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request({"type": "http", "headers": [(b"content-encoding", encoding.encode())]}, receive)
+
+
+def read(body: bytes, *, limit: int, total: int = 64 << 20) -> bytes:
+    async def run() -> bytes:
+        receiving = Receiving(total)
+        async with receiving.read(make_request(body), limit=limit) as content:
+            pass
+        async with receiving.read(make_request(b"x" * total, ""), limit=total):  # all was given back
+            return content
+
+    return asyncio.run(run())
 
 
 def test_a_compressed_request_has_the_limit_of_its_content() -> None:
     body = gzip.compress(b"\0" * 10_000, mtime=0)
-    assert decompress(body, "gzip", limit=10_000) == b"\0" * 10_000
+    assert read(body, limit=10_000) == b"\0" * 10_000
     with pytest.raises(RequestError, match="larger than 9999") as refused:
-        decompress(body, "gzip", limit=9_999)
+        read(body, limit=9_999)
     assert refused.value.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+@pytest.mark.parametrize("content", [b"\0" * (3 << 20), random.Random(0).randbytes((2 << 20) + 5), b"", b"x"])
+def test_content_of_several_pieces_is_whole(content: bytes) -> None:
+    assert b"".join(decompress(gzip.compress(content), "gzip")) == content
+    assert read(gzip.compress(content), limit=4 << 20) == content
+
+
+def test_small_compressed_requests_count_as_their_content() -> None:
+    async def run() -> None:
+        receiving, body = Receiving(8 << 20), gzip.compress(b"x" * 1000)
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(hold(receiving, body) for _ in range(100)))
+
+    async def hold(receiving: Receiving, body: bytes) -> None:
+        async with receiving.read(make_request(body), limit=4 << 20):
+            await asyncio.sleep(0.2)
+
+    asyncio.run(run())
+
+
+def test_a_body_that_expands_is_refused_before_it_is_made() -> None:
+    body = gzip.compress(b"\0" * (64 << 20))
+    with pytest.raises(RequestError, match="already has 2 MiB") as refused:
+        read(body, limit=64 << 20, total=2 << 20)
+    assert refused.value.status == HTTPStatus.TOO_MANY_REQUESTS
+
+
 @pytest.mark.parametrize(
-    ("body", "encoding"), [(b"x", "gzip"), (gzip.compress(b"x", mtime=0)[:-3], "gzip"), (b"x", "br")]
+    ("body", "encoding"),
+    [
+        (b"x", "gzip"),
+        (gzip.compress(b"x", mtime=0)[:-3], "gzip"),
+        (gzip.compress(b"x") + b"y", "gzip"),
+        (b"", "gzip"),
+        (b"x", "br"),
+    ],
 )
 def test_what_cannot_be_decompressed_is_refused(body: bytes, encoding: str) -> None:
     with pytest.raises(RequestError):
-        decompress(body, encoding, limit=100)
+        list(decompress(body, encoding))

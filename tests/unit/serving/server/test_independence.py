@@ -32,6 +32,11 @@ def make_rows(run, count: int = 4, *, error: float = 0):
     return make_golden(feeds, run(feeds), rows=count, largest_error=error, source=ARTIFACT, host=read_host())
 
 
+def make_positive_rows(run):
+    feeds = {"x": np.arange(1, 9, dtype=np.float32).reshape(4, 2)}
+    return make_golden(feeds, run(feeds), rows=4, largest_error=0, source=ARTIFACT, host=read_host())
+
+
 @pytest.mark.parametrize("count", [1, 4, 40])
 def test_independent_rows_may_be_joined(count: int) -> None:
     check_batching("m", ARTIFACT, double, golden=make_rows(double, count), rows=16)
@@ -95,6 +100,23 @@ def quantize_positive(feeds):
 def add_rows_before(feeds):
     before = np.concatenate([np.zeros((1, 2)), np.cumsum(feeds["x"], axis=0)[:-1]])
     return {"y": (feeds["x"] * 2 + (np.abs(before) > 1000)).astype(np.float32)}
+
+
+def skip_if_a_row_is_zero(feeds):
+    return {"y": feeds["x"] * (2 if feeds["x"].any(axis=1).all() else 1)}
+
+
+def multiply_by_a_mask(feeds):
+    """Compute with a block for each row, in which NaN times zero remains NaN."""
+    mask = np.eye(len(feeds["x"]), dtype=np.float32)
+    return {"y": (mask @ feeds["x"] * 2).astype(np.float32)}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("run", [skip_if_a_row_is_zero, multiply_by_a_mask])
+def test_a_row_of_zeros_or_nan_may_not_change_the_others(run) -> None:
+    with pytest.raises(HoneError, match="One client's rows change another's results"):
+        check_batching("m", ARTIFACT, run, golden=make_positive_rows(run), rows=16)
 
 
 @pytest.mark.parametrize("run", [quantize, quantize_positive, add_rows_before])

@@ -2,9 +2,9 @@
 
 For each of four networks (see ``compression_models.py``) a separate project is made, in which ``kedro run`` searches
 with PyTorch, ONNX Runtime, OpenVINO and the compressors, and publishes nothing. Both candidates at a shape are from
-the race of that run: the fastest whose drop on the search split is within the recipe's limit. The ratio is that of
-their speed-ups over the source, which was measured in the same rounds. The verdict follows, with the winner's drop on
-the gate split::
+the race of that run: the fastest whose drop on the search split is at most half of the recipe's limit. The ratio is
+that of their speed-ups over the source, which was measured in the same rounds. The verdict follows, with the winner's
+drop on the gate split::
 
     python benchmarks/compression.py                              # an hour, on a quiet machine
     python benchmarks/compression.py --network resnet --folder DIR
@@ -42,6 +42,8 @@ LIMITS = {
     "minilm": {},
 }
 """The least ratio at each shape."""
+SHARE = 0.5
+"""The share of a limit that the estimated drop on the search split may take, since the gate split must prove it."""
 
 
 def search(network: Network, given: argparse.Namespace) -> float:
@@ -67,14 +69,14 @@ def compresses(candidate: CandidateRecord) -> bool:
 
 
 def holds(candidate: CandidateRecord, evidence: Evidence) -> bool:
-    """Return whether a raced candidate's drops on the search split are within the limits of the recipe."""
+    """Return whether a raced candidate's drops on the search split are small enough for the limits of the recipe."""
     quality, gates = candidate.quality, evidence.recipe["gates"]
     if not candidate.ratios or quality is None or quality.drop is None or not isinstance(gates, dict):
         return False
     drops = gates["drops"] if isinstance(gates["drops"], dict) else {}
     others = {one.metric: one.drop for one in quality.others}
     found = [(quality.drop, gates["drop"]), *((others.get(name), limit) for name, limit in drops.items())]
-    return all(drop is not None and drop.estimate <= float(str(limit)) for drop, limit in found)
+    return all(drop is not None and drop.estimate <= SHARE * float(str(limit)) for drop, limit in found)
 
 
 def find_best(candidates: Iterable[CandidateRecord], shape: str) -> CandidateRecord | None:
@@ -97,7 +99,7 @@ def compare(evidence: Evidence, shape: str) -> float | None:
 
 def _describe(one: CandidateRecord | None, shape: str) -> str:
     if one is None or one.quality is None:
-        return "none that holds the limits"
+        return "none with a drop that is small enough"
     median = next(each.p50_ms for each in one.latency if each.shape == shape)
     value = f"{one.quality.metric} {one.quality.candidate:.4f}"
     return f"{median * 1e3:9.1f} us  {one.ratios[shape]:6.2f} times the source  {value}  {one.id}"

@@ -17,6 +17,14 @@ from .layers import call_module, find_last, list_layers
 from .source import Source
 
 
+class _Pruner(torch_pruning.pruner.BasePruner):
+    """A pruner that leaves at least one step of a layer's channels: with none, it would leave the layer whole."""
+
+    def _round_to(self, n_pruned: int, current_channels: int, round_to: int) -> int:
+        left = max(current_channels - n_pruned, round_to)
+        return max(current_channels - left // round_to * round_to, 0)
+
+
 def prune_channels(source: Source) -> fx.GraphModule:
     """Return a copy of a source's module with fewer channels.
 
@@ -34,7 +42,7 @@ def prune_channels(source: Source) -> fx.GraphModule:
     shapes = _list_shapes(source.module, examples)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
-        pruner = torch_pruning.pruner.BasePruner(
+        pruner = _Pruner(
             pruned,
             examples,
             importance=torch_pruning.importance.GroupMagnitudeImportance(p=2),
@@ -45,6 +53,8 @@ def prune_channels(source: Source) -> fx.GraphModule:
             prune_num_heads=bool(heads),
             prune_head_dims=False,
             head_pruning_ratio=ratio,
+            # The number that is removed is rounded up.
+            head_pruning_ratio_dict={layer: min(ratio, max(0.0, 1 - 1.5 / heads[layer])) for layer in heads},
         )
         pruner.step()
     before = {name: layer.weight.shape for name, layer in list_layers(source.module).items()}

@@ -30,6 +30,19 @@ def test_hidden_widths_become_narrower_and_outputs_stay():
     assert [tuple(one.weight.shape) for one in list_layers(source.module).values()] == [(64, 8), (5, 64)]
 
 
+@pytest.mark.parametrize(("width", "left"), [(32, 8), (64, 8), (128, 16), (200, 24), (24, 8)])
+def test_at_least_one_step_of_channels_stays(width, left):
+    """With 32 channels of which 4 would stay, the layer was not pruned at all."""
+    pruned = prune_channels(make_source(seed(Classifier, width=width), draw(3, 8), ratio=0.875, round_to=8))
+    assert [tuple(one.weight.shape) for one in list_layers(pruned).values()] == [(left, 8), (5, left)]
+
+
+@pytest.mark.parametrize(("ratio", "heads"), [(0.6, 1), (0.875, 1), (0.25, 3), (0.5, 2)])
+def test_at_least_one_head_stays(ratio, heads):
+    pruned = prune_channels(make_source(seed(AttentionNet), draw(3, 6, 8), ratio=ratio, round_to=8))
+    assert {one.out_features for one in [*list_layers(pruned).values()][1:4]} == {8 * heads}
+
+
 def test_the_channels_with_the_largest_weights_stay():
     net = seed(Classifier, width=64)
     with torch.no_grad():

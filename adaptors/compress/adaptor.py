@@ -170,12 +170,14 @@ _adaptor = partial(
     can_take=_find_zeros,
 )
 
-ADAPTORS = (
+ADAPTORS = (  # those that usually win the most are first: trainings of equal forecasts run in this order
     _adaptor(
-        name="compress.replace-layers",
-        summary="Replaces SiLU and GELU, which int8 kernels cannot fuse, and trains the network with others.",
-        options=ReplaceLayersOptions,
-        place=Place.REPLACE,
+        name="compress.distil",
+        summary="Trains a smaller network of yours, the student, to return what the source returns.",
+        options=DistilOptions,
+        accepts=frozenset({"pytorch", "onnx"}),
+        can_take=_find_student,
+        default=False,  # it needs a class of the user
     ),
     _adaptor(
         name="compress.prune-channels",
@@ -196,18 +198,10 @@ ADAPTORS = (
         strengths={"rank": (0.25, 0.125, 0.5)},
     ),
     _adaptor(
-        name="compress.sparsify",
-        summary="Sets weights to zero step by step (GMP) while the others are trained.",
-        options=SparsifyOptions,
-        default=False,  # it makes nothing faster on most CPUs
-    ),
-    _adaptor(
-        name="compress.distil",
-        summary="Trains a smaller network of yours, the student, to return what the source returns.",
-        options=DistilOptions,
-        accepts=frozenset({"pytorch", "onnx"}),
-        can_take=_find_student,
-        default=False,  # it needs a class of the user
+        name="compress.replace-layers",
+        summary="Replaces SiLU and GELU, which int8 kernels cannot fuse, and trains the network with others.",
+        options=ReplaceLayersOptions,
+        place=Place.REPLACE,
     ),
     _adaptor(
         name="compress.qat",
@@ -215,5 +209,11 @@ ADAPTORS = (
         options=QatOptions,
         place=Place.QUANTIZE,
         precisions=frozenset({Precision.INT8}),
+    ),
+    _adaptor(
+        name="compress.sparsify",
+        summary="Sets weights to zero step by step (GMP) while the others are trained.",
+        options=SparsifyOptions,
+        default=False,  # it makes nothing faster on most CPUs
     ),
 )

@@ -58,9 +58,18 @@ class Schedule:
     def sort(self, ready: Iterable[Node], *, idle: bool) -> list[Node]:
         """Return the nodes that may start, in order; if no node runs (``idle``), at least one.
 
-        Of equals the first in the plan is the first, so values of an option are tried as they are listed.
+        A training that the recipe names is before all other steps: cheaper ones would leave no time for it. Of equals
+        the first in the plan is the first, so values of an option are tried as they are listed.
         """
-        ordered = sorted(ready, key=lambda node: (-self.compute_priority(node), self._find_place(node), node.name))
+        ordered = sorted(
+            ready,
+            key=lambda node: (
+                not self._is_requested(node),
+                -self.compute_priority(node),
+                self._find_place(node),
+                node.name,
+            ),
+        )
         if not any(read_route(node.namespace) in self._steps for node in ordered):
             return ordered
         least = self._find_least()
@@ -69,6 +78,11 @@ class Schedule:
             return promising
         self._end_search()
         return ordered
+
+    def _is_requested(self, node: Node) -> bool:
+        """Return whether a node is no step of a route, or its route has a training that the recipe names."""
+        step = self._steps.get(read_route(node.namespace))
+        return step is None or not self._trainings.isdisjoint(step.route)
 
     def _find_place(self, node: Node) -> int:
         return self._places.get(read_route(node.namespace), -1)
@@ -138,6 +152,13 @@ class Schedule:
         toolchains = recipe.toolchains if isinstance(recipe.toolchains, tuple) else ()
         listed = [name for name, one in read_catalogue().adaptors.items() if one.toolchain.name in toolchains]
         return frozenset((*listed, *recipe.adaptors, *chain.from_iterable(recipe.routes)))
+
+    @cached_property
+    def _trainings(self) -> frozenset[str]:
+        """The adaptors that train and that the recipe names individually, or in its routes."""
+        named = (*self._recipe.adaptors, *chain.from_iterable(self._recipe.routes))
+        known = read_catalogue().adaptors
+        return frozenset(name for name in named if name in known and known[name].trains)
 
     @cached_property
     def _recipe(self) -> Recipe:

@@ -56,7 +56,7 @@ def run(tmp_path):
 def make_schedule(monkeypatch, run):
     def make(*, host=None, nodes=None, forecast=FORECAST, source=None, **recipe):
         names = ["onnxruntime.session", "onnxruntime.int8-static", "openvino.ir", "openvino.f32", "pytorch.aoti"]
-        names += ["pytorch.torchscript", "pytorch.onnx"]
+        names += ["pytorch.torchscript", "pytorch.onnx", "compress.prune-channels"]
         chosen = read_recipe({"model": {"uri": "m"}, **recipe})
         plan = make_plan(chosen)
         steps = tuple(step for step in plan.routes.steps if {*step.route} <= {*names})
@@ -236,6 +236,22 @@ def test_what_trains_runs_alone_in_its_turn(make_schedule, monkeypatch):
     monkeypatch.setattr(schedule, "compute_priority", lambda node: float(node is other))
     assert runner._choose([trains, other], [], schedule) == [other]
     assert runner._choose([trains, other], [other], schedule) == [other]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_training_that_the_recipe_names_is_the_first(make_schedule, named):
+    """After all cheaper steps there was no time for a student."""
+    toolchains = ["onnxruntime", "openvino", "pytorch", "compress"]
+    schedule, _ = make_schedule(
+        toolchains=toolchains, adaptors={"compress.prune-channels": {"options": {"ratio": 0.5}}} if named else {}
+    )
+    pruned = "pytorch.compress_prune_channels" + ("" if named else "+ratio=0-5")
+    session = f"{pruned}.pytorch_onnx.onnxruntime_session"
+    assert {pruned, session} <= schedule._steps.keys()
+    trained, other = compile_in(pruned), compile_in(SESSION)
+    assert schedule.sort([other, trained], idle=True) == ([trained, other] if named else [other, trained])
+    first = place("pull", None)
+    assert schedule.sort([other, validate(session), first], idle=True)[0] is first
 
 
 def test_of_equals_the_first_in_the_plan_is_the_first(make_schedule):

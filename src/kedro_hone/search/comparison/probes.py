@@ -50,7 +50,8 @@ class Probe:
         feeds: All inputs by name, rows first.
         extreme: Whether only routes that only convert must agree on them.
         lenient: Whether a difference is only listed and drops no candidate: such rows do not occur in use.
-        unlike_data: Whether no row of the data is like them, such as zeros in place of all numbers.
+        unlike_data: Whether no row of the data is like them, such as zeros in place of all numbers, or a mask with a
+            hole.
         sizes: The dimensions with another size than in the data.
         group: Probes of one group become harder; if the source does not take one, later ones are left out.
     """
@@ -81,7 +82,8 @@ def make_probes(
     found: list[Probe] = []
     for name in masks:
         for what, made in _list_masks(base[name]):
-            found.append(make(f"{name} with {what}", {name: made}, lenient=what == NOTHING and name == _OF_TOKENS))
+            lenient, unlike = what == NOTHING and name == _OF_TOKENS, not (base[name] == made).all(axis=-1).any()
+            found.append(make(f"{name} with {what}", {name: made}, lenient=lenient, unlike_data=bool(unlike)))
     for names in _group(name for name, array in others.items() if array.dtype.kind == "b"):
         for what, value in (("True", True), ("False", False)):
             found.append(make(f"{what} in {_join(names)}", {name: np.full_like(base[name], value) for name in names}))

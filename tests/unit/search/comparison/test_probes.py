@@ -40,6 +40,19 @@ def test_a_mask_is_tried_with_left_padding_holes_and_nothing():
     assert all((found[name].feeds["input_ids"] == IDS[1][:ROWS]).all() for name in masks)
 
 
+def test_a_mask_that_no_row_has_is_unlike_the_data():
+    """A network that was trained has seen no such row, and is not wrong there."""
+    padded = np.ones((8, 12), np.int64)
+    padded[2, :4] = 0
+    name, _, shape = MASK
+    unlike = {
+        rows: {one.partition(" with ")[2] for one, probe in make(IDS, (name, mask, shape)).items() if probe.unlike_data}
+        for rows, mask in (("right", np.ones((8, 12), np.int64)), ("left", padded))
+    }
+    others = {"a hole", "a single one", "only zeros"}
+    assert unlike == {"right": {"left padding", *others}, "left": others}
+
+
 @pytest.mark.parametrize("dtype", [bool, np.float32, np.uint8])
 def test_masks_of_other_types_and_ranks_are_known(dtype):
     allowed = np.ones((9, 2, 6), dtype)

@@ -33,8 +33,10 @@ def make_source(winner: ServedWinner, golden: Golden, place: Path) -> ServedWinn
     place.mkdir(parents=True)
     try:
         uri, source, files = fetch_source(winner.download, golden, place)
-    except HoneError:
-        raise
+    except HoneError as error:
+        if not error.slug.endswith("-not-trusted"):
+            raise
+        raise _explain(winner, error.what, hint=_HINT) from error  # this command has no recipe that could trust it
     except Exception as error:  # registries and readers raise anything; it is shown, not lost
         raise _explain(
             winner, describe_exception(error), hint="Compare the versions of both in the registry."

@@ -42,8 +42,8 @@ LIMITS = {
     "minilm": {},
 }
 """The least ratio at each shape."""
-SHARE = 0.5
-"""The share of a limit that the estimated drop on the search split may take, since the gate split must prove it."""
+SHARE_OF_LIMIT = 0.5
+"""The estimated drop on the search split may be at most this share of the limit, since the gate split must prove it."""
 
 
 def search(network: Network, given: argparse.Namespace) -> float:
@@ -76,7 +76,7 @@ def holds(candidate: CandidateRecord, evidence: Evidence) -> bool:
     drops = gates["drops"] if isinstance(gates["drops"], dict) else {}
     others = {one.metric: one.drop for one in quality.others}
     found = [(quality.drop, gates["drop"]), *((others.get(name), limit) for name, limit in drops.items())]
-    return all(drop is not None and drop.estimate <= SHARE * float(str(limit)) for drop, limit in found)
+    return all(drop is not None and drop.estimate <= SHARE_OF_LIMIT * float(str(limit)) for drop, limit in found)
 
 
 def find_best(candidates: Iterable[CandidateRecord], shape: str) -> CandidateRecord | None:

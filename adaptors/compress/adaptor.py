@@ -53,8 +53,8 @@ class PruneChannelsOptions(TrainingOptions):
     """Options of ``compress.prune-channels``."""
 
     ratio: float = Field(default=0.75, gt=0, lt=1)
-    """The share of channels and heads that is removed. Without half of the channels a layer has a quarter of its
-    weights."""
+    """The share of channels and heads that is removed; one head and ``round_to`` channels of a layer stay. Without
+    half of the channels a layer has a quarter of its weights."""
     round_to: int = Field(default=8, ge=1, le=256)
     """Widths are multiples of this number."""
 

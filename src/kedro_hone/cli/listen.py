@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import sys
@@ -15,9 +16,11 @@ from kedro.framework import project
 from omegaconf import OmegaConf
 
 from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.target import find_name, find_target
 from hone_runtime.errors import ExitCode, HoneError, read_lines
 from hone_runtime.values.digest import digest_json
-from kedro_hone.events.approval import approve_winner
+from kedro_hone.events.approval import ImagePlace, approve_winner
+from kedro_hone.events.event import format_model_name
 from kedro_hone.events.exclusive import SERVICE, lock_project
 from kedro_hone.events.recipes import Recipes
 from kedro_hone.events.rules import Rule
@@ -59,11 +62,12 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 
 @click.command()
 @click.argument("uri")
-def approve(uri: str) -> None:
+@click.option("--env", "-e", help="The Kedro environment of listen.yml.")
+def approve(uri: str, *, env: str | None) -> None:
     """Move the alias to the winner URI, which was published with `hone.publish.approval`, and the tag of its image."""
     configure()
     root = find_root()
-    publication = approve_winner(uri, project=root, pushes=find_pushes(root))
+    publication = approve_winner(uri, project=root, places=find_places(root, env))
     click.echo(f"{publication.alias} points to {publication.uri}")
 
 
@@ -76,7 +80,7 @@ def job(folder: Path) -> None:
     if not sys.stdin.buffer.readline():  # the service died before it recorded this process
         sys.exit(ExitCode.TERMINATED)
     configure()
-    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""), find_pushes=find_pushes)
+    run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""), find_places=find_places)
 
 
 @click.command(hidden=True)
@@ -87,27 +91,53 @@ def arrivals(registry: str) -> None:
     click.echo(find_arrivals(registry, **json.load(sys.stdin), project=find_root()).model_dump_json())
 
 
-def find_pushes(root: Path) -> dict[str, list[str]]:
-    """Return where the project's recipes push the image of a winner, by the alias of each recipe.
+def find_places(root: Path, env: str | None = None) -> tuple[ImagePlace, ...]:
+    """Return where the project's recipes push the images of winners.
 
-    The recipes are the project's own and those of the rules in ``listen.yml``. One that is missing or invalid is
-    reported on standard error, and names no place.
+    The recipes are the project's own and those of the rules in ``listen.yml``. The reason why one cannot be used is
+    printed on standard error; it then names no place.
+
+    Args:
+        root: The root of the Kedro project.
+        env: The Kedro environment of ``listen.yml``; ``KEDRO_ENV`` if it is None.
     """
+    errors = list[HoneError]()
+    rules: tuple[Rule, ...] = ()
     try:
-        settings = find_settings(root, None)
+        settings = find_settings(root, env)
+        rules = settings.place(env).rules if settings else ()
     except HoneError as error:
-        click.echo(f"The recipes of the rules are not used: {error.what} {error.why}", err=True)
-        settings = None
-    found: dict[str, list[str]] = {}
-    for rule in (None, *(settings.rules if settings else ())):
+        errors.append(error)
+    model = (find_parameters(open_loader(root, env)) or {}).get("model")
+    source = str(model.get("uri") or "") if isinstance(model, Mapping) else ""
+    found = list[ImagePlace]()
+    for rule in (*((None,) if source else ()), *rules):
         try:
-            publish = read_rule(root, rule)[0].publish
-        except HoneError as error:  # without a recipe there is no place for an image
-            click.echo(f"The tag of an image is not written for a recipe that is not valid: {error.what}", err=True)
-            continue
-        if publish.image and publish.image.push not in found.setdefault(publish.alias, []):
-            found[publish.alias].append(publish.image.push)
-    return found
+            found += _list_places(root, rule, source=source)
+        except HoneError as error:
+            errors.append(error)
+    for one in errors:
+        click.echo(f"The tag of an image may not be written: {one.what} {one.why} {one.hint}", err=True)
+    return tuple(found)
+
+
+def _list_places(root: Path, rule: Rule | None, *, source: str) -> list[ImagePlace]:
+    """Return the place of a rule's recipe, or of the project's own for a source; empty if it pushes no image.
+
+    Raises:
+        HoneError: As ``read_rule``; and as ``find_name``, if the project's recipe names no target model.
+    """
+    publish = read_rule(root, rule)[0].publish
+    if publish.image is None:
+        return []
+    if rule and not (publish.uri or publish.name):
+        models = rule.models
+    else:
+        pulled = rule.models if rule else source
+        target = find_target(pulled, uri=publish.uri, name=publish.name, project=root)
+        name = target.name or find_name(target, pulled)
+        models = glob.escape(format_model_name(name, uri=publish.uri or pulled))
+    return [ImagePlace(push=publish.image.push, alias=publish.alias, models=models)]
 
 
 def open_loader(root: Path, env: str | None) -> Any:
@@ -126,7 +156,8 @@ def find_settings(root: Path, env: str | None) -> Settings | None:
         HoneError: As ``read_section`` and ``read_settings``.
     """
     loader = open_loader(root, env)
-    found = any(Path(loader.conf_source).glob("*/listen*"))
+    places = {loader.base_env or "base", loader.env or loader.default_run_env or "local"}
+    found = any(any(Path(loader.conf_source, place).glob("listen*")) for place in places)
     return read_settings(read_section(loader, "listen")) if found else None
 
 

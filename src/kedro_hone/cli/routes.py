@@ -67,9 +67,7 @@ def print_routes(
         click.echo(json.dumps(rows, indent=2))
         return
     shown = [(" ▸ ".join(row["route"]), row["outcome"]) for row in rows if row["id"] not in unfit]
-    _print_rows(shown[:most], title=format_route_count(known, len(rows) - known, unfit=len(unfit)))
-    if most is not None and len(shown) > most:
-        _print_lines([f"and {len(shown) - most} more; `kedro-hone routes` in the run's folder lists them."])
+    _print_rows(shown, title=format_route_count(known, len(rows) - known, unfit=len(unfit)), most=most)
     if everything:
         for reason, group in group_unfit(rows, unfit).items():
             _print_lines([f"{reason}:", *(f"  {route}" for route in group)])
@@ -79,12 +77,15 @@ def print_routes(
         _print_lines([UNKNOWN])
 
 
-def _print_rows(rows: list[tuple[str, str]], *, title: str) -> None:
+def _print_rows(rows: list[tuple[str, str]], *, title: str, most: int | None = None) -> None:
     """Print a table; off a terminal one line for each route, which is not wrapped: its columns are parted by a tab."""
+    shown = rows[:most]
     if is_terminal(Console()):
-        print_table(("route", "last run"), rows, title=title)
-        return
-    _print_lines([title, *(f"{route}\t{flatten(outcome)}" for route, outcome in rows)])
+        print_table(("route", "last run"), shown, title=title)
+    else:
+        _print_lines([title, *(f"{route}\t{flatten(outcome)}" for route, outcome in shown)])
+    if len(rows) > len(shown):
+        _print_lines([f"and {len(rows) - len(shown)} more"])
 
 
 def _format_unfit(number: int) -> str:

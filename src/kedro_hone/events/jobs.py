@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +16,10 @@ from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import UNASKED
 from hone_runtime.errors import HoneError
 from hone_runtime.values.base import Value
-from kedro_hone.events.approval import approve_winner
+from kedro_hone.events.approval import ImagePlace, approve_winner
 from kedro_hone.events.job import Approve, HandOver, Optimize, Task
 from kedro_hone.events.outcomes import SKIPPED
 from kedro_hone.report.result_file import note_result
-
-FindPushes = Callable[[Path], Mapping[str, Sequence[str]]]
 
 _LARGEST_PAYLOAD: Final = 60_000
 """In bytes: GitHub accepts 65,535 (https://docs.github.com/rest/repos/repos#create-a-repository-dispatch-event)."""
@@ -48,14 +46,14 @@ class _Given(Value):
     changed: float
 
 
-def run_job(folder: Path, *, project: Path, token: str, find_pushes: FindPushes) -> None:
+def run_job(folder: Path, *, project: Path, token: str, find_places: Callable[[Path], Sequence[ImagePlace]]) -> None:
     """Do the task in ``job.json``, and end the process; a run replaces it.
 
     Args:
         folder: The job's folder.
         project: The root of the Kedro project.
         token: GitHub's token, for jobs that are handed over.
-        find_pushes: Returns where the project's recipes push the image of a winner, by the alias of each recipe.
+        find_places: Returns where the project's recipes push the image of a winner.
 
     Raises:
         HoneError: As raised by the registry, or ``registry-unreachable`` if GitHub does not respond.
@@ -63,7 +61,7 @@ def run_job(folder: Path, *, project: Path, token: str, find_pushes: FindPushes)
     """
     job = _Given.model_validate_json((folder / "job.json").read_bytes())
     if isinstance(job.task, Approve):
-        publication = approve_winner(job.uri, project=project, alias=job.task.alias, pushes=find_pushes(project))
+        publication = approve_winner(job.uri, project=project, alias=job.task.alias, places=find_places(project))
         note_result(published=publication.uri, message=f"The alias {publication.alias!r} points to it.")
         sys.exit(0)
     info = find_registry(job.uri, project=project).resolve(job.uri)

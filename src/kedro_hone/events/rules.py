@@ -72,7 +72,7 @@ class Rule(Section):
 
     def covers(self, models: str) -> bool:
         """Return whether the rule includes a model."""
-        return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
+        return covers(self.models, models)
 
     def make_task(self, *, asked: bool = False) -> Task:
         """Return the task by this rule; ``asked``: whether a person requested it."""
@@ -80,6 +80,11 @@ class Rule(Section):
         if self.dispatch is None:
             return Optimize.model_validate(given)
         return HandOver.model_validate(given | self.dispatch.model_dump())
+
+
+def covers(pattern: str, models: str) -> bool:
+    """Return whether a rule's pattern includes a model, named as by ``format_model_name``."""
+    return models.startswith(HUB) == pattern.startswith(HUB) and fnmatchcase(models, pattern)
 
 
 def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:

@@ -139,13 +139,18 @@ def reach_toolchains(plan: Plan, source: Format) -> tuple[Toolchain, ...]:
     return tuple(found.values())
 
 
-def reach_steps(routes: Routes, source: Format) -> tuple[RouteStep, ...]:
-    """Return the steps that a source model of a format can reach through the converters of these routes."""
-    formats, reached = {source}, list[RouteStep]()
+def reach_backends(routes: Routes, source: Format) -> frozenset[Format]:
+    """Return the format of a source model, and the backends that it can be converted to."""
+    formats = {source}
     for backend in routes.backends:
         if any(adaptor.accepts & formats for adaptor in routes.converters[backend]):
             formats.add(backend)
-    places: set[str] = formats & set(routes.backends)
+    return frozenset(formats)
+
+
+def reach_steps(routes: Routes, source: Format) -> tuple[RouteStep, ...]:
+    """Return the steps that a source model of a format can reach through the converters of these routes."""
+    reached, places = list[RouteStep](), set[str](reach_backends(routes, source) & {*routes.backends})
     for step in routes.steps:
         if step.parent in places or (step.parent == SOURCE and source in step.adaptor.accepts):
             places.add(step.namespace)
@@ -157,9 +162,10 @@ def list_idle(recipe: Recipe, plan: Plan, source: Format) -> tuple[str, ...]:
     """Return the toolchains that a recipe names but that no route of a source model of a format contains."""
     if not isinstance(recipe.toolchains, tuple):
         return ()
+    formats = reach_backends(plan.routes, source)
     converters = itertools.chain.from_iterable(plan.routes.converters.values())
-    adaptors = (*converters, *(step.adaptor for step in reach_steps(plan.routes, source)))
-    used = {adaptor.toolchain.name for adaptor in adaptors}
+    used = {one.toolchain.name for one in converters if one.accepts & formats}
+    used |= {step.adaptor.toolchain.name for step in reach_steps(plan.routes, source)}
     return tuple(name for name in dict.fromkeys(recipe.toolchains) if name not in used)
 
 

@@ -64,7 +64,7 @@ class Schedule:
         ordered = sorted(
             ready,
             key=lambda node: (
-                not self._is_requested(node),
+                not self._is_first(node),
                 -self.compute_priority(node),
                 self._find_place(node),
                 node.name,
@@ -79,10 +79,13 @@ class Schedule:
         self._end_search()
         return ordered
 
-    def _is_requested(self, node: Node) -> bool:
-        """Return whether a node is no step of a route, or its route has a training that the recipe names."""
+    def _is_first(self, node: Node) -> bool:
+        """Return whether a node is no step of a route, or follows trainings, all of which the recipe names."""
         step = self._steps.get(read_route(node.namespace))
-        return step is None or not self._trainings.isdisjoint(step.route)
+        if step is None:
+            return True
+        trained = self._trainings.intersection(step.route)
+        return bool(trained) and trained <= self._named_alone
 
     def _find_place(self, node: Node) -> int:
         return self._places.get(read_route(node.namespace), -1)
@@ -151,14 +154,17 @@ class Schedule:
         recipe = self._recipe
         toolchains = recipe.toolchains if isinstance(recipe.toolchains, tuple) else ()
         listed = [name for name, one in read_catalogue().adaptors.items() if one.toolchain.name in toolchains]
-        return frozenset((*listed, *recipe.adaptors, *chain.from_iterable(recipe.routes)))
+        return self._named_alone.union(listed)
 
     @cached_property
     def _trainings(self) -> frozenset[str]:
-        """The adaptors that train and that the recipe names individually, or in its routes."""
-        named = (*self._recipe.adaptors, *chain.from_iterable(self._recipe.routes))
-        known = read_catalogue().adaptors
-        return frozenset(name for name in named if name in known and known[name].trains)
+        """The adaptors that train."""
+        return frozenset(name for name, one in read_catalogue().adaptors.items() if one.trains)
+
+    @cached_property
+    def _named_alone(self) -> frozenset[str]:
+        """The adaptors in the recipe: individually, or in its routes."""
+        return frozenset((*self._recipe.adaptors, *chain.from_iterable(self._recipe.routes)))
 
     @cached_property
     def _recipe(self) -> Recipe:

@@ -148,7 +148,8 @@ def read_images(registry: Registry, uri: str, pushes: Sequence[str]) -> dict[str
     found = {push: image for push in pushes if (image := find_image(evidence, push))}
     if not found:
         places = " or ".join(dict.fromkeys(read_target(push).place for push in pushes))
-        _LOG.warning("warning   %s does not get the tag %s: its evidence lists no image for %s", uri, pushes[0], places)
+        tags = " or ".join(pushes)
+        _LOG.warning("warning   %s does not get the tag %s: its evidence lists no image for %s", uri, tags, places)
     return found
 
 

@@ -24,7 +24,7 @@ from hone_runtime.values.measurement import (
     Validation,
 )
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.cli.routes import UNKNOWN, LastRun, format_route_count, group_unfit
+from kedro_hone.cli.routes import UNKNOWN, LastRun, _print_rows, format_route_count, group_unfit
 from kedro_hone.datasets.defaults import DEFAULTS
 
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
@@ -180,6 +180,14 @@ def test_where_the_format_is_unknown_all_routes_are_listed_with_a_reason(list_fo
     assert title == f"{len(rows)} routes"
     assert any("pytorch" in row for row in rows)
     assert last == UNKNOWN
+
+
+@pytest.mark.parametrize(("most", "lines"), [(None, 5), (9, 5), (5, 5), (2, 2)])
+def test_a_long_table_is_cut_with_the_number_of_the_rest(capsys, most, lines):
+    _print_rows([(f"route {number}", "not run yet") for number in range(5)], title="5 routes", most=most)
+    title, *rows = capsys.readouterr().out.splitlines()
+    assert title == "5 routes"
+    assert rows == [f"route {number}\tnot run yet" for number in range(lines)] + (["and 3 more"] if lines < 5 else [])
 
 
 def test_how_many_routes_fit_is_said():

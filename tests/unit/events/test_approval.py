@@ -8,6 +8,7 @@ from hone_runtime.contract.registry import NewVersions, VersionInfo
 from hone_runtime.errors import HoneError
 from hone_runtime.signing.sign import Signer
 from kedro_hone.events import approval
+from kedro_hone.events.approval import ImagePlace
 from kedro_hone.serving import tagging
 
 
@@ -70,10 +71,14 @@ PUSH = "registry.example.org/team/digits:latest"
 DIGEST = f"sha256:{'2' * 64}"
 
 
+def make_place(push):
+    return ImagePlace(push=push, alias="honed", models="digits")
+
+
 @pytest.mark.attack(
     what="evidence that names another image, or another place for its tag, than the project that approves",
     who="registry",
-    stopped_by="the tag is written only at the places in the project's recipes and rules, and only for a digest",
+    stopped_by="the tag is written only where a recipe of the project for this model and alias pushes, for a digest",
 )
 @pytest.mark.parametrize(
     ("form", "push", "tagged"),
@@ -91,20 +96,55 @@ def test_the_image_of_an_approved_winner_gets_its_tag(registry, monkeypatch, tmp
     found = []
     monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
     monkeypatch.setattr(tagging, "tag", lambda *given: found.append((*given, [*registry.moved])))
-    approval.approve_winner("models:/digits/2", project=tmp_path, pushes={"honed": [push] if push else []})
+    approval.approve_winner("models:/digits/2", project=tmp_path, places=[make_place(push)] if push else [])
     assert found == ([(DIGEST, push, [("models:/digits/2", "honed")])] if tagged else [])
     assert ("does not get the tag" in caplog.text) is (bool(push) and not tagged)
 
 
-def test_of_several_recipes_the_one_with_the_alias_and_the_place_counts(registry, monkeypatch, tmp_path, caplog):
-    place, found = PUSH.rpartition(":")[0], []
-    form = {"form": "image", "digest": DIGEST, "place": place}
-    monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=[form]))
+@pytest.fixture
+def tagged(registry, monkeypatch):
+    """The digests and tags that are written; the evidence lists an image at two places."""
+    places = (PUSH.rpartition(":")[0], "localhost:5000/digits")
+    forms = [{"form": "image", "digest": DIGEST, "place": place} for place in places]
+    monkeypatch.setattr(tagging, "check_published", lambda _, folder, *__: write_evidence(folder, forms=forms))
+    found = []
     monkeypatch.setattr(tagging, "tag", lambda *given: found.append(given))
-    pushes = {"honed": ["localhost:5000/other:1", PUSH], "candidate": [f"{place}:candidate"]}
-    approval.approve_winner("models:/digits/2", project=tmp_path, pushes=pushes)
-    assert found == [(DIGEST, PUSH)]
-    assert not caplog.text
+    return found
+
+
+@pytest.mark.attack(
+    what="evidence of a model that names the place of another model's image",
+    who="registry",
+    stopped_by="of several recipes only those for the approved model count",
+)
+@pytest.mark.parametrize(
+    ("models", "alias", "counts"),
+    [
+        ("digits", "honed", True),
+        ("dig*", "honed", True),
+        ("fraud", "honed", False),
+        ("hf://org/digits", "honed", False),
+        ("digits", "candidate", False),
+    ],
+)
+def test_only_a_recipe_for_the_model_and_the_alias_counts(tagged, tmp_path, models, alias, counts):
+    place = ImagePlace(push="localhost:5000/digits:1", alias=alias, models=models)
+    approval.approve_winner("models:/digits/2", project=tmp_path, places=[make_place(PUSH), place])
+    assert tagged == [(DIGEST, PUSH), *([(DIGEST, place.push)] if counts else [])]
+
+
+def test_if_one_tag_cannot_be_written_the_others_are(registry, tagged, monkeypatch, tmp_path):
+    def fail(*given):
+        tagged.append(given)
+        if given[1] == PUSH:
+            raise HoneError("image-push-failed", "It is full.", why="No space.", hint="Remove images.")
+
+    monkeypatch.setattr(tagging, "tag", fail)
+    places = [make_place(PUSH), make_place("localhost:5000/digits:1")]
+    with pytest.raises(HoneError, match="It is full"):
+        approval.approve_winner("models:/digits/2", project=tmp_path, places=places)
+    assert [push for _, push in tagged] == [one.push for one in places]
+    assert registry.moved
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):

@@ -8,8 +8,8 @@ from github_server import DENIED, serve_github
 
 from hone_runtime.contract.registry import Publication
 from hone_runtime.errors import HoneError
-from kedro_hone.cli.listen import find_pushes
 from kedro_hone.events import jobs
+from kedro_hone.events.approval import ImagePlace
 from kedro_hone.events.job import HandOver, Optimize
 from kedro_hone.events.jobs import hand_over, list_options, run_job
 
@@ -26,58 +26,19 @@ def test_the_options_of_a_run():
     assert list_options("a; rm -rf /", Optimize()) == {"params": {"hone": {"model": {"uri": "a; rm -rf /"}}}}
 
 
-def make_publish(push, alias="honed"):
-    return {"alias": alias, "export": ["image"], "image": {"push": push}}
-
-
-def make_rules(*pushes):
-    names = ("staging", "production")
-    return {
-        "rules": [
-            {"name": name, "models": "digits", "recipe": {"publish": make_publish(push, name)}}
-            for name, push in zip(names, pushes, strict=False)
-        ]
-    }
-
-
-@pytest.mark.parametrize(
-    ("publish", "rules", "expected"),
-    [
-        (make_publish("localhost:5000/d:1"), None, {"honed": ["localhost:5000/d:1"]}),
-        ({}, None, {}),
-        (
-            {},
-            make_rules("localhost:5000/d:s", "localhost:5000/d:p"),
-            {"staging": ["localhost:5000/d:s"], "production": ["localhost:5000/d:p"]},
-        ),
-        (
-            make_publish("localhost:5000/d:1", "staging"),
-            make_rules("localhost:5000/d:s"),
-            {"staging": ["localhost:5000/d:1", "localhost:5000/d:s"]},
-        ),
-        (make_publish("localhost:5000/d:1"), {"rules": "?"}, {"honed": ["localhost:5000/d:1"]}),
-    ],
-)
-def test_an_approval_writes_the_tag_where_the_recipes_push_images(monkeypatch, tmp_path, publish, rules, expected):
-    for name in ("base", "local"):
-        (tmp_path / "conf" / name).mkdir(parents=True)
-    recipe = {"hone": {"model": {"uri": "models:/digits/1"}, "publish": publish, "program": {"name": "fidelity"}}}
-    (tmp_path / "conf" / "base" / "parameters.yml").write_text(json.dumps(recipe))
-    if rules:
-        (tmp_path / "conf" / "base" / "listen.yml").write_text(json.dumps(rules))
+def test_an_approval_gets_the_places_of_the_project(monkeypatch, tmp_path):
     given = {"id": 1, "uri": "models:/digits/2", "task": {"kind": "approve", "alias": "honed"}, "changed": 0.0}
     (tmp_path / "job.json").write_text(json.dumps(given))
-    found = []
+    places, found = (ImagePlace(push="localhost:5000/d:1", alias="honed", models="digits"),), []
 
     def approve(uri, **asked):
-        found.append((uri, asked["alias"], asked["pushes"]))
+        found.append((uri, asked["alias"], asked["places"]))
         return Publication(uri=uri, version="2", alias="honed")
 
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jobs, "approve_winner", approve)
     with pytest.raises(SystemExit):
-        run_job(tmp_path, project=tmp_path, token="", find_pushes=find_pushes)
-    assert found == [("models:/digits/2", "honed", expected)]
+        run_job(tmp_path, project=tmp_path, token="", find_places=lambda root: places if root == tmp_path else ())
+    assert found == [("models:/digits/2", "honed", places)]
 
 
 def test_an_event_is_handed_over_to_the_workflows_of_a_repository(monkeypatch):

@@ -96,6 +96,8 @@ def test_the_same_recipe_gives_the_same_routes():
         (["onnxruntime", "compress"], "pytorch", ("onnxruntime", "compress")),
         (["onnxruntime", "compress", "pytorch"], "pytorch", ()),
         (["onnxruntime", "openvino"], "onnx", ()),
+        (["onnxruntime", "sklearn"], "onnx", ("sklearn",)),
+        (["onnxruntime", "sklearn"], "sklearn", ()),
         ("default", "onnx", ()),
     ],
 )

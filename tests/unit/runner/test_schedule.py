@@ -56,7 +56,7 @@ def run(tmp_path):
 def make_schedule(monkeypatch, run):
     def make(*, host=None, nodes=None, forecast=FORECAST, source=None, **recipe):
         names = ["onnxruntime.session", "onnxruntime.int8-static", "openvino.ir", "openvino.f32", "pytorch.aoti"]
-        names += ["pytorch.torchscript", "pytorch.onnx", "compress.prune-channels"]
+        names += ["pytorch.torchscript", "pytorch.onnx", "compress.prune-channels", "compress.qat"]
         chosen = read_recipe({"model": {"uri": "m"}, **recipe})
         plan = make_plan(chosen)
         steps = tuple(step for step in plan.routes.steps if {*step.route} <= {*names})
@@ -250,6 +250,8 @@ def test_a_training_that_the_recipe_names_is_the_first(make_schedule, named):
     assert {pruned, session} <= schedule._steps.keys()
     trained, other = compile_in(pruned), compile_in(SESSION)
     assert schedule.sort([other, trained], idle=True) == ([trained, other] if named else [other, trained])
+    retrained = compile_in(f"{pruned}.compress_qat")
+    assert schedule.sort([other, retrained], idle=True) == [other, retrained], "the recipe does not name it"
     first = place("pull", None)
     assert schedule.sort([other, validate(session), first], idle=True)[0] is first
 

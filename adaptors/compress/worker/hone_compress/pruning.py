@@ -17,7 +17,7 @@ from .layers import call_module, find_last, list_layers
 from .source import Source
 
 
-class _Pruner(torch_pruning.pruner.BasePruner):
+class _Pruner(torch_pruning.pruner.BasePruner):  # type: ignore[misc]  # mypy skips it
     """A pruner that leaves at least one step of a layer's channels: with none, it would leave the layer whole."""
 
     def _round_to(self, n_pruned: int, current_channels: int, round_to: int) -> int:
@@ -53,7 +53,7 @@ def prune_channels(source: Source) -> fx.GraphModule:
             prune_num_heads=bool(heads),
             prune_head_dims=False,
             head_pruning_ratio=ratio,
-            # The number that is removed is rounded up.
+            # Rounded up, at most ceil(n - 1.5) = n - 1 of n heads are removed.
             head_pruning_ratio_dict={layer: min(ratio, max(0.0, 1 - 1.5 / heads[layer])) for layer in heads},
         )
         pruner.step()

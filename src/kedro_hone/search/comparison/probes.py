@@ -30,6 +30,9 @@ BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 32), (32, 53), (53, 61
 _ALONE: Final = 8
 """This many inputs of a kind have separate probes; the others share one."""
 
+_PADDED: Final = "left padding"
+_HOLE: Final = "a hole"
+_SINGLE: Final = "a single one"
 NOTHING: Final = "only zeros"
 _OF_TOKENS: Final = "attention_mask"
 """A tokenizer marks at least one token, so no text leads to a row without any."""
@@ -66,14 +69,20 @@ class Probe:
 
 
 def make_probes(
-    specs: Sequence[TensorSpec], base: Arrays, *, masks: Collection[str], limits: Mapping[str, int], seed: int
+    specs: Sequence[TensorSpec],
+    base: Arrays,
+    *,
+    masks: Mapping[str, Collection[str]],
+    limits: Mapping[str, int],
+    seed: int,
 ) -> list[Probe]:
     """Return the probes for a model with these inputs.
 
     Args:
         specs: The model's inputs.
         base: The first rows of a split for them, at most ``ROWS``.
-        masks: The inputs that are masks along their last axis; see ``is_mask``.
+        masks: The inputs that are masks along their last axis (see ``is_mask``), each with what its data have; see
+            ``list_patterns``.
         limits: The largest size of a dimension, if the model has a limit.
         seed: The seed of the random integers.
     """
@@ -82,8 +91,10 @@ def make_probes(
     found: list[Probe] = []
     for name in masks:
         for what, made in _list_masks(base[name]):
-            lenient, unlike = what == NOTHING and name == _OF_TOKENS, not (base[name] == made).all(axis=-1).any()
-            found.append(make(f"{name} with {what}", {name: made}, lenient=lenient, unlike_data=bool(unlike)))
+            lenient = what == NOTHING and name == _OF_TOKENS
+            found.append(
+                make(f"{name} with {what}", {name: made}, lenient=lenient, unlike_data=what not in masks[name])
+            )
     for names in _group(name for name, array in others.items() if array.dtype.kind == "b"):
         for what, value in (("True", True), ("False", False)):
             found.append(make(f"{what} in {_join(names)}", {name: np.full_like(base[name], value) for name in names}))
@@ -121,13 +132,26 @@ def is_mask(spec: TensorSpec, array: NDArray[Any]) -> bool:
     return array.dtype.kind == "b" or ("mask" in spec.name.lower() and bool(np.isin(array, (0, 1)).all()))
 
 
+def list_patterns(masks: NDArray[Any]) -> frozenset[str]:
+    """Return which of the patterns that are tried occur in the lines of a mask, along its last axis."""
+    lines = (masks != 0).reshape(-1, masks.shape[-1])
+    begins = lines[:, 0].astype(int) + (lines[:, 1:] & ~lines[:, :-1]).sum(axis=1)  # the number of runs of ones
+    found = {
+        _PADDED: (begins > 0) & ~lines[:, 0],
+        _HOLE: begins > 1,
+        _SINGLE: lines.sum(axis=1) == 1,
+        NOTHING: begins == 0,
+    }
+    return frozenset(what for what, there in found.items() if there.any())
+
+
 def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     length = rows.shape[-1]
     third = max(length // 3, 1)
     for what, kept in (
-        ("left padding", range(third, length)),
-        ("a hole", [*range(third), *range(2 * third, length)]),
-        ("a single one", [0]),
+        (_PADDED, range(third, length)),
+        (_HOLE, [*range(third), *range(2 * third, length)]),
+        (_SINGLE, [0]),
         (NOTHING, []),
     ):
         made = np.zeros_like(rows)

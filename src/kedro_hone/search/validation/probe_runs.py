@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import has_fixed_batch
 from kedro_hone.search.comparison.differences import measure_errors
-from kedro_hone.search.comparison.probes import ROWS, Arrays, Probe, is_mask, make_probes
+from kedro_hone.search.comparison.probes import ROWS, Arrays, Probe, is_mask, list_patterns, make_probes
 from kedro_hone.search.comparison.ranges import confine
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.stability.batch_effects import choose_bound
@@ -38,13 +38,13 @@ class SourceProbing:
         source = context.source
         limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
         base: dict[str, NDArray[Any]] = {}
-        masks: set[str] = set()
+        masks: dict[str, Collection[str]] = {}
         with open_arrays(context.locate(context.samples.splits[SEARCH].feeds)) as rows:
             for spec in source.inputs:  # one input at a time: a split may be large
                 array = rows[spec.name]
                 base[spec.name] = array[:ROWS].copy()
                 _check_range(spec.name, array, context)
-                masks |= {spec.name} if is_mask(spec, array) else set()
+                masks |= {spec.name: list_patterns(array)} if is_mask(spec, array) else {}
         made = make_probes(source.inputs, base, masks=masks, limits=limits, seed=context.recipe.seed)
         self._probes = confine(made, base, context.recipe.model.ranges, seed=context.recipe.seed)
         self._source, self._folder = source, folder

@@ -69,7 +69,8 @@ def read_target(text: str) -> Reference:
 def read_reference(text: str) -> Reference:
     """Return the reference of a text as Docker reads it: ``python:3.11-slim`` is of Docker Hub, and a tag is latest.
 
-    All spellings of a place give one reference: hosts are in lower case, and Docker Hub has one of its three names.
+    All spellings of a place give one reference: hosts become lower case, and the three hosts of Docker Hub docker.io.
+    Docker itself does not do that for the third, registry-1.docker.io.
 
     Raises:
         HoneError: ``option-invalid``.

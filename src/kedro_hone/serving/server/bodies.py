@@ -64,24 +64,25 @@ class Receiving:
         except TimeoutError as error:
             text = f"the request was not complete after {_BODY_SECONDS:.0f} s"
             raise RequestError(text, HTTPStatus.REQUEST_TIMEOUT) from error
+        body = b"".join(parts)
+        parts.clear()
         encoding = received.headers.get("content-encoding", "").strip().lower()
         if encoding in {"", "identity"}:
-            return b"".join(parts)
-        return await self._decompress(b"".join(parts), taken, encoding=encoding, limit=limit)
+            return body
+        return await self._decompress(body, taken, encoding=encoding, limit=limit)
 
     async def _decompress(self, body: bytes, taken: list[int], *, encoding: str, limit: int) -> bytes:
-        """Return the content of a compressed body; a piece counts before it is made."""
+        """Return the content of a compressed body, and count its bytes in place of those that were received."""
         pieces, loop = decompress(body, encoding), asyncio.get_running_loop()
         made, size = list[bytes](), 0
-        while not made or made[-1]:
-            taken[0] += _PIECE
-            self._take(_PIECE)
-            made.append(await loop.run_in_executor(None, next, pieces, b""))
-            spare = _PIECE - len(made[-1])
-            taken[0] -= spare
-            self._used -= spare
-            size += len(made[-1])
+        while piece := await loop.run_in_executor(None, next, pieces, b""):
+            size += len(piece)
+            taken[0] += len(piece)
+            self._take(len(piece))
             _check_size(size, limit)
+            made.append(piece)
+        taken[0] -= len(body)
+        self._used -= len(body)
         return b"".join(made)
 
     def _take(self, size: int) -> None:
@@ -99,21 +100,20 @@ def decompress(body: bytes, encoding: str) -> Iterator[bytes]:
     """
     if encoding not in _WINDOWS:
         raise RequestError(f"the content encoding {encoding!r:.40} is not known", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-    reader = zlib.decompressobj(_WINDOWS[encoding])
+    reader, read = zlib.decompressobj(_WINDOWS[encoding]), 0
     try:
-        while piece := reader.decompress(body, _PIECE):
-            yield piece
-            body = reader.unconsumed_tail
+        while read < len(body) and not reader.eof:
+            rest = body[read : read + _PIECE]  # slices: zlib copies what it has not read at each call
+            read += len(rest)
+            while piece := reader.decompress(rest, _PIECE):
+                yield piece
+                rest = reader.unconsumed_tail
     except zlib.error as error:
         raise RequestError(f"the request is not {encoding}: {error}") from error
-    if not reader.eof or reader.unused_data:
+    if not reader.eof or reader.unused_data or read < len(body):
         raise RequestError(f"the request is not one whole {encoding} stream")
 
 
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
-        raise _explain_size(limit)
-
-
-def _explain_size(limit: int) -> RequestError:
-    return RequestError(f"the request is larger than {limit} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        raise RequestError(f"the request is larger than {limit} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

@@ -24,7 +24,7 @@ _COUPLED: Final = frozenset(
 )
 """Operators of ONNX whose result for a row depends on the other rows of a call."""
 _FIXED: Final = {"zeros": 0, "nan": np.nan, "infinite": np.inf}
-"""Changes that set all numbers of a row to one; those that are not finite change rows of floating point only."""
+"""Changes that set all numbers of a row to one number; those that are not finite are for floating point only."""
 _LARGE: Final = 1e3
 """A client may send numbers this many times as large as usual."""
 _ROUNDING: Final = 1e-5
@@ -80,6 +80,8 @@ def _find_influence(run: Run, feeds: Arrays, joined: Arrays) -> str:
         others = slice(None, -1) if place else slice(1, None)
         for change in _CHANGES:
             changed = {name: _change_row(array, place, change) for name, array in feeds.items()}
+            if all(changed[name] is array for name, array in feeds.items()):
+                continue
             try:
                 found = run(changed)
             except Exception as error:  # noqa: BLE001 - runtimes raise anything
@@ -98,20 +100,26 @@ def _compare(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
     finite = np.isfinite(before)
     if not finite.any():
         return "has no finite number in the golden rows, so that nothing can be compared"
+    if not np.array_equal(np.isfinite(after), finite):
+        return "is no longer finite in the same places"
     scale = float(np.abs(before[finite]).max()) or 1.0
     changed = float(np.abs(after[finite].astype(np.float64) - before[finite]).max()) / scale
-    if changed <= _ROUNDING and np.array_equal(np.isfinite(after), finite):
-        return ""
-    return f"changes by {changed:.2g} of its largest value"
+    return "" if changed <= _ROUNDING else f"changes by {changed:.2g} of its largest value"
 
 
 def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndarray[Any, Any]:
-    """Return rows of which one has other numbers: large, fixed, or the smallest or largest of all rows."""
-    changed, kind = array.copy(), array.dtype.kind
+    """Return rows of which one has other numbers: large, fixed, or the smallest or largest of all rows.
+
+    The given array itself is returned if the change does not apply to its type.
+    """
+    kind = array.dtype.kind
+    if change in {"nan", "infinite"} and kind != "f":
+        return array
+    changed = array.copy()
     if kind not in "fiu":
         changed[place] = np.flip(array[place])
         return changed
-    if change in _FIXED and (kind == "f" or change == "zeros"):
+    if change in _FIXED:
         changed[place] = _FIXED[change]
         return changed
     largest = float(np.abs(np.where(np.isfinite(array), array, 0)).max(initial=0)) if kind == "f" else int(array.max())

@@ -17,6 +17,8 @@ _HINT: Final = (
     "Only the source itself is measured: not one that is a pickle or its author's code, nor a converted copy. Its "
     "speed-up in process is in the report of the run."
 )
+_VOUCH: Final = "If its author is known: check the winner's signature with --key, or name --trust native."
+_UNTRUSTED: Final = frozenset({"native-not-trusted", "pickle-not-trusted", "remote-code-not-trusted"})
 
 
 def make_source(winner: ServedWinner, golden: Golden, place: Path) -> ServedWinner:
@@ -34,9 +36,11 @@ def make_source(winner: ServedWinner, golden: Golden, place: Path) -> ServedWinn
     try:
         uri, source, files = fetch_source(winner.download, golden, place)
     except HoneError as error:
-        if not error.slug.endswith("-not-trusted"):
+        if error.slug not in _UNTRUSTED:
             raise
-        raise _explain(winner, error.what, hint=_HINT) from error  # this command has no recipe that could trust it
+        # The advice of the error is for a recipe, which this command has not.
+        hint = _HINT if winner.download.vouched else f"{_HINT} {_VOUCH}"
+        raise _explain(winner, f"{error.what} {error.why}", hint=hint) from error
     except Exception as error:  # registries and readers raise anything; it is shown, not lost
         raise _explain(
             winner, describe_exception(error), hint="Compare the versions of both in the registry."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hone_runtime.values.artifact import TensorSpec
-from kedro_hone.search.comparison.probes import ROWS, is_mask, make_probes
+from kedro_hone.search.comparison.probes import ROWS, is_mask, list_patterns, make_probes
 
 RANDOM = np.random.default_rng(0)
 
@@ -17,7 +17,8 @@ def make(*inputs, limits=None):
         TensorSpec(name=name, dtype="str" if a.dtype.kind == "U" else a.dtype.name, shape=d) for name, a, d in inputs
     ]
     base = {name: array[:ROWS] for name, array, _ in inputs}
-    masks = [spec.name for spec, (_, array, _) in zip(specs, inputs, strict=True) if is_mask(spec, array)]
+    arrays = zip(specs, inputs, strict=True)
+    masks = {spec.name: list_patterns(array) for spec, (_, array, _) in arrays if is_mask(spec, array)}
     probes = make_probes(specs, base, masks=masks, limits=limits or {}, seed=0)
     assert len({probe.name for probe in probes}) == len(probes)
     return {probe.name: probe for probe in probes}
@@ -40,17 +41,27 @@ def test_a_mask_is_tried_with_left_padding_holes_and_nothing():
     assert all((found[name].feeds["input_ids"] == IDS[1][:ROWS]).all() for name in masks)
 
 
-def test_a_mask_that_no_row_has_is_unlike_the_data():
+OTHERS = {"a hole", "a single one", "only zeros"}
+
+
+@pytest.mark.parametrize(
+    ("row", "unlike"),
+    [
+        ([1] * 12, {"left padding", *OTHERS}),
+        ([1] * 9 + [0] * 3, {"left padding", *OTHERS}),
+        ([0] * 2 + [1] * 10, OTHERS),
+        ([1] * 5 + [0] + [1] * 6, {"left padding", "a single one", "only zeros"}),
+        ([0] * 6 + [1] + [0] * 5, {"a hole", "only zeros"}),
+        ([0] * 12, {"left padding", "a hole", "a single one"}),
+    ],
+)
+@pytest.mark.parametrize("rank", [2, 3])
+def test_a_mask_that_no_row_has_is_unlike_the_data(row, unlike, rank):
     """A network that was trained has seen no such row, and is not wrong there."""
-    padded = np.ones((8, 12), np.int64)
-    padded[2, :4] = 0
-    name, _, shape = MASK
-    unlike = {
-        rows: {one.partition(" with ")[2] for one, probe in make(IDS, (name, mask, shape)).items() if probe.unlike_data}
-        for rows, mask in (("right", np.ones((8, 12), np.int64)), ("left", padded))
-    }
-    others = {"a hole", "a single one", "only zeros"}
-    assert unlike == {"right": {"left padding", *others}, "left": others}
+    mask = np.ones((20, 12) if rank == 2 else (20, 4, 12), np.int64)
+    mask[15, ..., :] = row  # after the rows of a probe
+    found = make(IDS, ("attention_mask", mask, ("batch", "length") if rank == 2 else ("batch", 4, "length")))
+    assert {name.partition(" with ")[2] for name, probe in found.items() if probe.unlike_data} == unlike
 
 
 @pytest.mark.parametrize("dtype", [bool, np.float32, np.uint8])

@@ -69,12 +69,19 @@ def test_each_cause_is_counted_the_most_frequent_first_with_what_may_help_agains
     assert step.startswith("what may help: calibration rows")
 
 
-def test_if_most_were_refused_the_most_frequent_reason_is_named():
-    found = run_race(a=Status.REFUSED, b=Status.REFUSED, reason="the layer body.3 cannot be traced")
-    counted, reason, step = explain(found, confirm())
-    assert counted == "of 2 candidates: 2 refused"
+def test_if_no_cause_is_more_frequent_the_most_frequent_refusal_is_named():
+    refused = run_race(a=Status.REFUSED, b=Status.REFUSED, reason="the layer body.3 cannot be traced")
+    other = run_race(c=Status.REFUSED, reason="takes onnx")
+    both = refused.model_copy(update={"validations": (*other.validations, *refused.validations)})
+    counted, reason, step = explain(both, confirm())
+    assert counted == "of 3 candidates: 3 refused"
     assert reason == "2 refused because: the layer body.3 cannot be traced"
     assert step.startswith("what may help: toolchains")
+
+
+def test_a_refusal_is_not_named_if_another_cause_is_more_frequent():
+    found = run_race(a=Status.DROPPED, b=Status.DROPPED, c=Status.REFUSED, reason="takes onnx")
+    assert not any("takes onnx" in line for line in explain(found, confirm()))
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+import zlib
 from http import HTTPStatus
 
 import pytest
 from starlette.requests import Request
 
+from kedro_hone.serving.server import bodies
 from kedro_hone.serving.server.bodies import Receiving, decompress
 from kedro_hone.serving.server.failures import RequestError
 
@@ -22,10 +24,12 @@ def make_request(body: bytes, encoding: str = "gzip") -> Request:
 def read(body: bytes, *, limit: int, total: int = 64 << 20) -> bytes:
     async def run() -> bytes:
         receiving = Receiving(total)
-        async with receiving.read(make_request(body), limit=limit) as content:
-            pass
-        async with receiving.read(make_request(b"x" * total, ""), limit=total):  # all was given back
-            return content
+        try:
+            async with receiving.read(make_request(body), limit=limit) as content:
+                assert receiving._used == len(content)
+                return content
+        finally:
+            assert receiving._used == 0
 
     return asyncio.run(run())
 
@@ -46,22 +50,52 @@ def test_content_of_several_pieces_is_whole(content: bytes) -> None:
 
 def test_small_compressed_requests_count_as_their_content() -> None:
     async def run() -> None:
-        receiving, body = Receiving(8 << 20), gzip.compress(b"x" * 1000)
-        async with asyncio.timeout(10):
-            await asyncio.gather(*(hold(receiving, body) for _ in range(100)))
+        receiving, body = Receiving(100_000), gzip.compress(b"x" * 1000)
 
-    async def hold(receiving: Receiving, body: bytes) -> None:
-        async with receiving.read(make_request(body), limit=4 << 20):
-            await asyncio.sleep(0.2)
+        async def wait() -> None:
+            async with receiving.read(make_request(body), limit=4 << 20):
+                await asyncio.sleep(0.2)
+
+        await asyncio.gather(*(wait() for _ in range(90)))
 
     asyncio.run(run())
 
 
-def test_a_body_that_expands_is_refused_before_it_is_made() -> None:
-    body = gzip.compress(b"\0" * (64 << 20))
+def test_a_body_that_expands_is_refused_before_all_of_it_is_made(monkeypatch) -> None:
+    made = []
+
+    def count(*given):
+        for piece in decompress(*given):
+            made.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(bodies, "decompress", count)
     with pytest.raises(RequestError, match="already has 2 MiB") as refused:
-        read(body, limit=64 << 20, total=2 << 20)
+        read(gzip.compress(b"\0" * (64 << 20)), limit=64 << 20, total=2 << 20)
     assert refused.value.status == HTTPStatus.TOO_MANY_REQUESTS
+    assert sum(made) <= (2 << 20) + (64 << 10)
+
+
+def test_a_large_body_is_read_in_slices(monkeypatch) -> None:
+    """Each call copies what it does not read: with the whole body, a request took seconds."""
+    given = []
+
+    class Reader:
+        def __init__(self, window: int) -> None:
+            self._real = real(window)
+
+        def decompress(self, rest: bytes, size: int) -> bytes:
+            given.append(len(rest))
+            return self._real.decompress(rest, size)
+
+        def __getattr__(self, name: str):
+            return getattr(self._real, name)
+
+    real = zlib.decompressobj
+    monkeypatch.setattr(bodies.zlib, "decompressobj", Reader)
+    content = random.Random(0).randbytes(4 << 20)
+    assert b"".join(decompress(gzip.compress(content), "gzip")) == content
+    assert max(given) <= 64 << 10
 
 
 @pytest.mark.parametrize(
@@ -70,6 +104,7 @@ def test_a_body_that_expands_is_refused_before_it_is_made() -> None:
         (b"x", "gzip"),
         (gzip.compress(b"x", mtime=0)[:-3], "gzip"),
         (gzip.compress(b"x") + b"y", "gzip"),
+        (gzip.compress(b"x") + b"y" * (1 << 20), "gzip"),
         (b"", "gzip"),
         (b"x", "br"),
     ],

@@ -53,8 +53,8 @@ class Probe:
         feeds: All inputs by name, rows first.
         extreme: Whether only routes that only convert must agree on them.
         lenient: Whether a difference is only listed and drops no candidate: such rows do not occur in use.
-        unlike_data: Whether no row of the data is like them, such as zeros in place of all numbers, or a mask with a
-            hole.
+        unlike_data: Whether no row of the data is like them, such as zeros in place of all numbers, a mask with a hole,
+            or a text of one token.
         sizes: The dimensions with another size than in the data.
         group: Probes of one group become harder; if the source does not take one, later ones are left out.
     """
@@ -102,7 +102,7 @@ def make_probes(
         for what, text in (("empty text", ""), ("unseen text", "\u2042 unseen")):
             found.append(make(f"{what} in {_join(names)}", {name: np.full(base[name].shape, text) for name in names}))
     found += _list_floats({name: array for name, array in others.items() if array.dtype.kind == "f"}, make)
-    found += _resize(specs, base, limits)
+    found += _resize(specs, base, limits, single=_list_single(specs, masks))
     for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
         found += _list_integers({name: base[name] for name in names}, random, make)
     return found  # integers are last: a source may interpret them as sizes
@@ -197,11 +197,19 @@ def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
             yield make(f"{what} in {_join(names)}", shaped, extreme=True)
 
 
-def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]) -> Iterator[Probe]:
+def _list_single(specs: Sequence[TensorSpec], masks: Mapping[str, Collection[str]]) -> set[str]:
+    """Return the dimensions in which a row of the data has one element, by a mask over them."""
+    return {str(spec.shape[-1]) for spec in specs if _SINGLE in masks.get(spec.name, ())}
+
+
+def _resize(
+    specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int], *, single: Collection[str]
+) -> Iterator[Probe]:
     """Yield the rows with one dimension at other sizes: 1, half and twice that of the data, or its largest.
 
     Signals and images have a minimum size that no file states: a kernel that is larger than the input is meaningless.
-    So only tokens and other integers, such as a text of one token, must be right at the size 1.
+    So only tokens and other integers, such as a text of one token, must be right at the size 1; it is unlike the data
+    but for the dimensions ``single``.
     """
     known: dict[str, int] = {}
     tokens: set[str] = set()
@@ -214,7 +222,8 @@ def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]
         for small in sorted({1, size // 2} - {0, size}):
             cut = {spec.name: crop(base[spec.name], spec.shape, {dim: small}, rows=base) for spec in specs}
             lenient = small == 1 and dim not in tokens
-            yield Probe(name=f"{dim} of {small}", feeds=cut, sizes={dim: small}, lenient=lenient)
+            unlike = small == 1 and dim not in single
+            yield Probe(name=f"{dim} of {small}", feeds=cut, sizes={dim: small}, lenient=lenient, unlike_data=unlike)
         large = min(limits.get(dim, 2 * size), _MOST_TIMES * size)
         grown = {spec.name: _grow(base[spec.name], spec.shape, dim, large) for spec in specs}
         if large > size and sum(array.size for array in grown.values()) <= _MOST_ELEMENTS:

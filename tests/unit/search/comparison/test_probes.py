@@ -61,7 +61,20 @@ def test_a_mask_that_no_row_has_is_unlike_the_data(row, unlike, rank):
     mask = np.ones((20, 12) if rank == 2 else (20, 4, 12), np.int64)
     mask[15, ..., :] = row  # after the rows of a probe
     found = make(IDS, ("attention_mask", mask, ("batch", "length") if rank == 2 else ("batch", 4, "length")))
-    assert {name.partition(" with ")[2] for name, probe in found.items() if probe.unlike_data} == unlike
+    masks = {name.partition(" with ")[2]: probe for name, probe in found.items() if " with " in name}
+    assert {name for name, probe in masks.items() if probe.unlike_data} == unlike
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_the_size_1_is_unlike_data_in_which_no_row_is_so_short(short):
+    mask = np.ones((20, 12), np.int64)
+    mask[15, 1 if short else 2 :] = 0
+    found = make(IDS, ("attention_mask", mask, ("batch", "length")))
+    assert {name: found[name].unlike_data for name in ("length of 1", "length of 6", "length of 24")} == {
+        "length of 1": not short,
+        "length of 6": False,
+        "length of 24": False,
+    }
 
 
 @pytest.mark.parametrize("dtype", [bool, np.float32, np.uint8])

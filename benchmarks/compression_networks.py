@@ -80,7 +80,7 @@ class Student(nn.Module):  # type: ignore[misc]  # mypy skips torch
         hidden: int = 64,
         heads: int = 2,
         inner: int = 256,
-        positions: int = 64,
+        positions: int = 16,
         classes: int = 3,
     ) -> None:
         super().__init__()

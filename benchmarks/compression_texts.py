@@ -131,7 +131,7 @@ def train(folder: Path) -> float:
     config = t.BertConfig(
         **sizes,
         vocab_size=len(list_words()),
-        max_position_embeddings=64,
+        max_position_embeddings=LENGTH,
         initializer_range=0.05,  # with BERT's own 0.02, and with dropout, such a narrow network learns no negation
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

@@ -6,7 +6,8 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from kedro.framework import project
 from omegaconf import OmegaConf
 
 from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.contract.target import find_name, find_target
 from hone_runtime.errors import ExitCode, HoneError, read_lines
 from hone_runtime.values.digest import digest_json
@@ -28,7 +30,9 @@ from kedro_hone.events.service import Service
 from kedro_hone.events.settings import Settings, read_secrets, read_settings
 from kedro_hone.events.sweep import find_arrivals
 from kedro_hone.graph import configure, find_parameters, find_root
+from kedro_hone.recipe.publish import PublishSection
 from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.serving.image.references import read_target
 
 
 @click.command()
@@ -65,9 +69,11 @@ def listen(*, host: str, port: int, env: str | None) -> None:
 @click.option("--env", "-e", help="The Kedro environment of listen.yml.")
 def approve(uri: str, *, env: str | None) -> None:
     """Move the alias to the winner URI, which was published with `hone.publish.approval`, and the tag of its image."""
+    if env:
+        os.environ["KEDRO_ENV"] = env
     configure()
     root = find_root()
-    publication = approve_winner(uri, project=root, places=find_places(root, env))
+    publication = approve_winner(uri, project=root, places=find_places(root))
     click.echo(f"{publication.alias} points to {publication.uri}")
 
 
@@ -91,53 +97,74 @@ def arrivals(registry: str) -> None:
     click.echo(find_arrivals(registry, **json.load(sys.stdin), project=find_root()).model_dump_json())
 
 
-def find_places(root: Path, env: str | None = None) -> tuple[ImagePlace, ...]:
-    """Return where the project's recipes push the images of winners.
+def find_places(root: Path) -> tuple[ImagePlace, ...]:
+    """Return where the project's recipes push the images of winners, in the environment ``KEDRO_ENV``.
 
     The recipes are the project's own and those of the rules in ``listen.yml``. The reason why one cannot be used is
     printed on standard error; it then names no place.
-
-    Args:
-        root: The root of the Kedro project.
-        env: The Kedro environment of ``listen.yml``; ``KEDRO_ENV`` if it is None.
     """
-    errors = list[HoneError]()
-    rules: tuple[Rule, ...] = ()
-    try:
-        settings = find_settings(root, env)
-        rules = settings.place(env).rules if settings else ()
-    except HoneError as error:
-        errors.append(error)
-    model = (find_parameters(open_loader(root, env)) or {}).get("model")
-    source = str(model.get("uri") or "") if isinstance(model, Mapping) else ""
+    errors, rules = list[str](), tuple[Rule, ...]()
     found = list[ImagePlace]()
-    for rule in (*((None,) if source else ()), *rules):
-        try:
-            found += _list_places(root, rule, source=source)
-        except HoneError as error:
-            errors.append(error)
+    with _note_error(errors):
+        settings = find_settings(root, None)
+        rules = settings.rules if settings else ()
+    with _note_error(errors):
+        found += _list_own_places(root)
+    for number, rule in enumerate(rules):
+        with _note_error(errors):
+            found += _list_places(root, rule, rules[:number])
     for one in errors:
-        click.echo(f"The tag of an image may not be written: {one.what} {one.why} {one.hint}", err=True)
+        click.echo(f"The tag of an image may not be written: {one}", err=True)
     return tuple(found)
 
 
-def _list_places(root: Path, rule: Rule | None, *, source: str) -> list[ImagePlace]:
-    """Return the place of a rule's recipe, or of the project's own for a source; empty if it pushes no image.
+@contextmanager
+def _note_error(errors: list[str]) -> Iterator[None]:
+    """Append the text of an error to a list: an approval does not depend on what is wrong elsewhere."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - it is printed; OmegaConf and registries raise anything
+        known = HoneError.find(error)
+        errors.append(f"{known.what} {known.why} {known.hint}" if known else describe_exception(error))
+
+
+def _list_own_places(root: Path) -> list[ImagePlace]:
+    """Return the place of the project's own recipe; empty if it names no model, or pushes no image.
 
     Raises:
-        HoneError: As ``read_rule``; and as ``find_name``, if the project's recipe names no target model.
+        Exception: The configuration cannot be read, or the recipe names no target model.
+    """
+    model = (find_parameters(open_loader(root, None)) or {}).get("model")
+    source = str(model.get("uri") or "") if isinstance(model, Mapping) else ""
+    publish = read_rule(root, None)[0].publish if source else PublishSection()
+    if publish.image is None or not publish.enabled:
+        return []
+    target = find_target(source, uri=publish.uri, name=publish.name, project=root)
+    name = target.name or find_name(target, source)
+    return [_make_place(publish, glob.escape(format_model_name(name, uri=publish.uri or source)))]
+
+
+def _list_places(root: Path, rule: Rule, earlier: Sequence[Rule]) -> list[ImagePlace]:
+    """Return the place of a rule's recipe; empty if it pushes no image, or another machine runs it.
+
+    Raises:
+        Exception: The configuration cannot be read.
     """
     publish = read_rule(root, rule)[0].publish
-    if publish.image is None:
+    if publish.image is None or not publish.enabled or rule.dispatch is not None:
         return []
-    if rule and not (publish.uri or publish.name):
-        models = rule.models
-    else:
-        pulled = rule.models if rule else source
-        target = find_target(pulled, uri=publish.uri, name=publish.name, project=root)
-        name = target.name or find_name(target, pulled)
-        models = glob.escape(format_model_name(name, uri=publish.uri or pulled))
-    return [ImagePlace(push=publish.image.push, alias=publish.alias, models=models)]
+    if publish.name or publish.uri:
+        name = publish.name or find_target(rule.models, uri=publish.uri, name=None, project=root).name or ""
+        return [_make_place(publish, glob.escape(format_model_name(name, uri=publish.uri or rule.models)))]
+    others = tuple(one.models for one in earlier if {*rule.events} <= {*one.events})
+    return [_make_place(publish, rule.models, others)]
+
+
+def _make_place(publish: PublishSection, models: str, others: tuple[str, ...] = ()) -> ImagePlace:
+    """Return the place of a section that pushes an image; raises as ``read_target``."""
+    push = publish.image.push if publish.image else ""
+    read_target(push)
+    return ImagePlace(push=push, alias=publish.alias, models=models, others=others)
 
 
 def open_loader(root: Path, env: str | None) -> Any:

@@ -23,15 +23,19 @@ class ImagePlace:
         push: registry/name:tag.
         alias: The alias of its winners.
         models: The name of the model that its winners become versions of, or a pattern as in a rule.
+        others: The patterns of rules that are before it: what these include does not get to this recipe.
     """
 
     push: str
     alias: str
     models: str
+    others: tuple[str, ...] = ()
 
     def is_for(self, winner: VersionInfo, alias: str) -> bool:
         """Return whether a winner that gets an alias may have been published by this recipe."""
-        return alias == self.alias and covers(self.models, format_model_name(winner.name, uri=winner.uri))
+        name = format_model_name(winner.name, uri=winner.uri)
+        included = covers(self.models, name) and not any(covers(other, name) for other in self.others)
+        return alias == self.alias and included
 
 
 def approve_winner(uri: str, *, project: Path, alias: str = "", places: Sequence[ImagePlace] = ()) -> Publication:

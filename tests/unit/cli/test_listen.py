@@ -69,16 +69,49 @@ def test_a_rule_is_for_its_models_with_its_own_place_or_the_projects(project):
     assert find_places(project(make_publish("localhost:5000/d:1"), rules=rules)) == (
         ImagePlace(push="localhost:5000/d:1", alias="honed", models="name of models:/digits/1"),
         ImagePlace(push="localhost:5000/f:1", alias="candidate", models="fraud-*"),
-        ImagePlace(push="localhost:5000/d:1", alias="honed", models="digits"),
+        ImagePlace(push="localhost:5000/d:1", alias="honed", models="digits", others=("fraud-*",)),
         ImagePlace(push="localhost:5000/t:1", alias="honed", models="short"),
     )
 
 
-@pytest.mark.parametrize(("env", "count"), [(None, 1), ("local", 1), ("prod", 2)])
-def test_rules_are_those_of_the_environment(project, capsys, env, count):
+@pytest.mark.parametrize(
+    ("first", "events", "others"),
+    [
+        ("fraud-special", ["version_created"], ("fraud-special",)),
+        ("fraud-special", ["alias_set:x"], ()),
+        ("fraud-special", ["version_created", "alias_set:x"], ("fraud-special",)),
+    ],
+)
+def test_what_an_earlier_rule_takes_is_not_for_a_later_one(project, first, events, others):
+    rules = [
+        {**make_rule("special", first, **make_publish("localhost:5000/a:1")), "events": events},
+        make_rule("rest", "fraud-*", **make_publish("localhost:5000/b:1")),
+    ]
+    assert find_places(project({}, rules=rules))[1].others == others
+
+
+def test_what_is_not_published_here_has_no_place(project):
+    off = make_rule("off", "off", **make_publish("localhost:5000/a:1", enabled=False))
+    away = make_rule("away", "away", **make_publish("localhost:5000/b:1"))
+    away["dispatch"] = {"repository": "o/r", "event_type": "e"}
+    root = project({}, rules=[off, away])
+    config = json.loads((root / "conf" / "base" / "listen.yml").read_text()) | {"secrets": {"github": "HONE_GH_TOKEN"}}
+    (root / "conf" / "base" / "listen.yml").write_text(json.dumps(config))
+    assert find_places(root) == ()
+
+
+@pytest.mark.parametrize(("env", "pushes"), [(None, ["d:1"]), ("local", ["d:1"]), ("prod", ["p:1", "f:1"])])
+def test_recipe_and_rules_are_those_of_the_environment(project, monkeypatch, capsys, env, pushes):
     rules = [make_rule("fraud", "fraud", **make_publish("localhost:5000/f:1"))]
     root = project(make_publish("localhost:5000/d:1"), rules=rules, env="prod")
-    assert len(find_places(root, env)) == count
+    own = {"model": {"uri": "models:/fraud/1"}, "publish": make_publish("localhost:5000/p:1")}
+    own |= {"program": {"name": "fidelity"}}
+    (root / "conf" / "prod" / "parameters.yml").write_text(json.dumps({"hone": own}))
+    if env:
+        monkeypatch.setenv("KEDRO_ENV", env)
+    found = find_places(root)
+    assert [one.push for one in found] == [f"localhost:5000/{push}" for push in pushes]
+    assert found[0].models == ("name of models:/fraud/1" if env == "prod" else "name of models:/digits/1")
     assert not capsys.readouterr().err
 
 
@@ -87,9 +120,21 @@ def test_rules_are_those_of_the_environment(project, capsys, env, count):
     [
         ("?", "The rules in listen.yml cannot be used."),
         ([make_rule("fraud", "fraud", alias="")], "The recipe of the rule 'fraud' cannot be used."),
+        ([make_rule("fraud", "fraud", **make_publish("NOT/A valid::x"))], "is not the name of an image"),
+        ([make_rule("fraud", "fraud", **make_publish(f"x/y@sha256:{'0' * 64}"))], "has a digest"),
+        ([{"name": "fraud", "models": "fraud", "recipe": {"publish": ["x"]}}], "may not be written"),
+        ([{"name": "fraud", "models": "fraud", "recipe": {"budget": "${nope.x}"}}], "may not be written"),
     ],
 )
 def test_what_cannot_be_used_is_printed_and_loses_no_other_place(project, capsys, rules, reason):
     root = project(make_publish("localhost:5000/d:1"), rules=rules)
     assert [one.push for one in find_places(root)] == ["localhost:5000/d:1"]
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["hone: [", "- 1", "hone: text", "hone: {model: {uri: m}, budget: '${nope.x}'}"])
+def test_an_approval_does_not_depend_on_a_recipe_that_cannot_be_read(project, capsys, text):
+    root = project({}, rules=[make_rule("fraud", "fraud")])
+    (root / "conf" / "base" / "parameters.yml").write_text(text)
+    assert find_places(root) == ()
+    assert capsys.readouterr().err

@@ -31,6 +31,7 @@ _ALONE: Final = 8
 """This many inputs of a kind have separate probes; the others share one."""
 
 _PADDED: Final = "left padding"
+_RIGHT: Final = "right padding"
 _HOLE: Final = "a hole"
 _SINGLE: Final = "a single one"
 NOTHING: Final = "only zeros"
@@ -138,6 +139,7 @@ def list_patterns(masks: NDArray[Any]) -> frozenset[str]:
     begins = lines[:, 0].astype(int) + (lines[:, 1:] & ~lines[:, :-1]).sum(axis=1)  # the number of runs of ones
     found = {
         _PADDED: (begins > 0) & ~lines[:, 0],
+        _RIGHT: lines[:, 0] & ~lines[:, -1],
         _HOLE: begins > 1,
         _SINGLE: lines.sum(axis=1) == 1,
         NOTHING: begins == 0,
@@ -150,6 +152,7 @@ def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     third = max(length // 3, 1)
     for what, kept in (
         (_PADDED, range(third, length)),
+        (_RIGHT, range(2 * third)),
         (_HOLE, [*range(third), *range(2 * third, length)]),
         (_SINGLE, [0]),
         (NOTHING, []),

@@ -78,7 +78,8 @@ def read_reference(text: str) -> Reference:
     name, _, digest = text.partition("@")
     first, slash, rest = name.partition("/")
     if slash and (re.search(r"[.:]", first) or first == "localhost"):
-        host = _HUB if first.lower() in _HUB_HOSTS else first.lower()
+        lower = first.lower() if first.isascii() else first  # some other letters have an ASCII one in lower case
+        host = _HUB if lower in _HUB_HOSTS else lower
     else:
         host, rest = _HUB, name
     if host == _HUB and "/" not in rest:

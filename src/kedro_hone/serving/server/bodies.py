@@ -52,30 +52,33 @@ class Receiving:
         """Return the body, and note the number of its bytes in ``taken``, also if it is refused."""
         declared = received.headers.get("content-length", "")
         _check_size(int(declared) if declared.isascii() and declared.isdigit() else 0, limit)
-        parts, size = list[bytes](), 0
+        encoding = received.headers.get("content-encoding", "").strip().lower()
         try:
             async with asyncio.timeout(_BODY_SECONDS):
-                async for part in received.stream():
-                    size += len(part)
-                    taken[0] = size
-                    self._take(len(part))
-                    _check_size(size, limit)
-                    parts.append(part)
+                body = await self._join(received, taken, limit=limit)
+                if encoding in {"", "identity"}:
+                    return body
+                return await self._decompress(body, taken, encoding=encoding, limit=limit)
         except TimeoutError as error:
             text = f"the request was not complete after {_BODY_SECONDS:.0f} s"
             raise RequestError(text, HTTPStatus.REQUEST_TIMEOUT) from error
-        body = b"".join(parts)
-        parts.clear()
-        encoding = received.headers.get("content-encoding", "").strip().lower()
-        if encoding in {"", "identity"}:
-            return body
-        return await self._decompress(body, taken, encoding=encoding, limit=limit)
+
+    async def _join(self, received: Request, taken: list[int], *, limit: int) -> bytes:
+        """Return the bytes of a request as they were sent."""
+        parts, size = list[bytes](), 0
+        async for part in received.stream():
+            size += len(part)
+            taken[0] = size
+            self._take(len(part))
+            _check_size(size, limit)
+            parts.append(part)
+        return b"".join(parts)
 
     async def _decompress(self, body: bytes, taken: list[int], *, encoding: str, limit: int) -> bytes:
         """Return the content of a compressed body, and count its bytes in place of those that were received."""
         pieces, loop = decompress(body, encoding), asyncio.get_running_loop()
         made, size = list[bytes](), 0
-        while piece := await loop.run_in_executor(None, next, pieces, b""):
+        while (piece := await loop.run_in_executor(None, next, pieces, None)) is not None:
             size += len(piece)
             taken[0] += len(piece)
             self._take(len(piece))
@@ -95,6 +98,8 @@ class Receiving:
 def decompress(body: bytes, encoding: str) -> Iterator[bytes]:
     """Yield the content of a compressed body in pieces of at most 64 KiB, each decompressed when it is requested.
 
+    A piece may be empty: each is made of at most 64 KiB of the body, so that none takes long.
+
     Raises:
         RequestError: The encoding is not known, or the body is not one whole stream of it.
     """
@@ -105,9 +110,11 @@ def decompress(body: bytes, encoding: str) -> Iterator[bytes]:
         while read < len(body) and not reader.eof:
             rest = body[read : read + _PIECE]  # slices: zlib copies what it has not read at each call
             read += len(rest)
-            while piece := reader.decompress(rest, _PIECE):
-                yield piece
+            piece = None
+            while piece is None or rest or len(piece) == _PIECE:
+                piece = reader.decompress(rest, _PIECE)
                 rest = reader.unconsumed_tail
+                yield piece
     except zlib.error as error:
         raise RequestError(f"the request is not {encoding}: {error}") from error
     if not reader.eof or reader.unused_data or read < len(body):

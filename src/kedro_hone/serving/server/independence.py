@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
 import numpy as np
@@ -76,21 +77,21 @@ def _find_influence(run: Run, feeds: Arrays, joined: Arrays) -> str:
     Where activations are quantized at run time, their scale is that of all rows in a call: one row with large numbers
     takes the precision of all others. The kernels are the same in both calls, so results may differ by rounding only.
     """
-    for place in (-1, 0):
+    chosen = [set(feeds), *({name} for name in feeds if len(feeds) > 1)]  # together they may cancel each other
+    for place, change, names in itertools.product((-1, 0), _CHANGES, chosen):
         others = slice(None, -1) if place else slice(1, None)
-        for change in _CHANGES:
-            changed = {name: _change_row(array, place, change) for name, array in feeds.items()}
-            if all(changed[name] is array for name, array in feeds.items()):
-                continue
-            try:
-                found = run(changed)
-            except Exception as error:  # noqa: BLE001 - runtimes raise anything
-                if change in _VALID:
-                    return f"a call with an unusual row fails with {type(error).__name__}"
-                continue  # such a row is refused for all, and each request is then called alone
-            for name, array in joined.items():
-                if said := _compare(array[others], found[name][others]):
-                    return f"its output {name} {said}"
+        changed = {name: _change_row(array, place, change) if name in names else array for name, array in feeds.items()}
+        if all(changed[name] is array for name, array in feeds.items()):
+            continue
+        try:
+            found = run(changed)
+        except Exception as error:  # noqa: BLE001 - runtimes raise anything
+            if change in _VALID:
+                return f"a call with an unusual row fails with {type(error).__name__}"
+            continue  # such a row is refused for all, and each request is then called alone
+        for name, array in joined.items():
+            if said := _compare(array[others], found[name][others]):
+                return f"its output {name} {said}"
     return ""
 
 
@@ -100,10 +101,12 @@ def _compare(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
     finite = np.isfinite(before)
     if not finite.any():
         return "has no finite number in the golden rows, so that nothing can be compared"
-    if not np.array_equal(np.isfinite(after), finite):
+    if not np.array_equal(np.where(finite, 0, before), np.where(np.isfinite(after), 0, after), equal_nan=True):
         return "is no longer finite in the same places"
-    scale = float(np.abs(before[finite]).max()) or 1.0
-    changed = float(np.abs(after[finite].astype(np.float64) - before[finite]).max()) / scale
+    sizes = np.where(finite, np.abs(before), 0).astype(np.float64)
+    # Of each position: a large one hides no other.
+    scale = np.maximum(sizes.max(axis=0), _ROUNDING * float(sizes.max()) or 1.0)
+    changed = float((np.where(finite, np.abs(after.astype(np.float64) - before), 0) / scale).max())
     return "" if changed <= _ROUNDING else f"changes by {changed:.2g} of its largest value"
 
 
@@ -113,11 +116,14 @@ def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndar
     The given array itself is returned if the change does not apply to its type.
     """
     kind = array.dtype.kind
-    if change in {"nan", "infinite"} and kind != "f":
+    if (change in {"nan", "infinite"} and kind != "f") or (change not in {"reversed", "zeros"} and kind not in "fiub"):
         return array
     changed = array.copy()
+    if kind == "b" and change != "reversed":
+        changed[place] = change in {"largest", "beyond"}
+        return changed
     if kind not in "fiu":
-        changed[place] = np.flip(array[place])
+        changed[place] = np.flip(array[place]) if change == "reversed" else ""
         return changed
     if change in _FIXED:
         changed[place] = _FIXED[change]

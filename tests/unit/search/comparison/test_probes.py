@@ -33,6 +33,7 @@ def test_a_mask_is_tried_with_left_padding_holes_and_nothing():
     masks = {name: probe.feeds["attention_mask"][0].tolist() for name, probe in found.items() if "with" in name}
     assert masks == {
         "attention_mask with left padding": [0] * 4 + [1] * 8,
+        "attention_mask with right padding": [1] * 8 + [0] * 4,
         "attention_mask with a hole": [1] * 4 + [0] * 4 + [1] * 4,
         "attention_mask with a single one": [1] + [0] * 11,
         "attention_mask with only zeros": [0] * 12,
@@ -47,12 +48,12 @@ OTHERS = {"a hole", "a single one", "only zeros"}
 @pytest.mark.parametrize(
     ("row", "unlike"),
     [
-        ([1] * 12, {"left padding", *OTHERS}),
+        ([1] * 12, {"left padding", "right padding", *OTHERS}),
         ([1] * 9 + [0] * 3, {"left padding", *OTHERS}),
-        ([0] * 2 + [1] * 10, OTHERS),
-        ([1] * 5 + [0] + [1] * 6, {"left padding", "a single one", "only zeros"}),
-        ([0] * 6 + [1] + [0] * 5, {"a hole", "only zeros"}),
-        ([0] * 12, {"left padding", "a hole", "a single one"}),
+        ([0] * 2 + [1] * 10, {"right padding", *OTHERS}),
+        ([1] * 5 + [0] + [1] * 6, {"left padding", "right padding", "a single one", "only zeros"}),
+        ([0] * 6 + [1] + [0] * 5, {"right padding", "a hole", "only zeros"}),
+        ([0] * 12, {"left padding", "right padding", "a hole", "a single one"}),
     ],
 )
 @pytest.mark.parametrize("rank", [2, 3])

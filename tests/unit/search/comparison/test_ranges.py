@@ -15,7 +15,7 @@ SPECS = [
     TensorSpec(name="x", dtype="float32", shape=("batch", 2)),
 ]
 BASE = {"ids": np.arange(28).reshape(7, 4) % 9, "x": np.ones((7, 2), np.float32)}
-PROBES = make_probes(SPECS, BASE, masks=(), limits={}, seed=0)
+PROBES = make_probes(SPECS, BASE, masks={}, limits={}, seed=0)
 
 
 def test_no_whole_number_is_outside_and_both_ends_are_asked():

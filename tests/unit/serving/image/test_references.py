@@ -37,6 +37,7 @@ def test_names_are_read_as_docker_reads_them(text: str, host: str, repository: s
         "Team/Digits",
         "registry.example.org/",
         "docker.io/",
+        "doc\u212aer.io/team/x",
         "docker.io/:t",
         "registry.example.org/a:b:c",
         "registry.example.org/a/../b",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+import time
 import zlib
 from http import HTTPStatus
 
@@ -74,6 +75,28 @@ def test_a_body_that_expands_is_refused_before_all_of_it_is_made(monkeypatch) ->
         read(gzip.compress(b"\0" * (64 << 20)), limit=64 << 20, total=2 << 20)
     assert refused.value.status == HTTPStatus.TOO_MANY_REQUESTS
     assert sum(made) <= (2 << 20) + (64 << 10)
+
+
+def test_a_body_without_content_gives_way_to_others() -> None:
+    """Blocks of no bytes took seconds at once, which no time limit ended."""
+    writer = zlib.compressobj(wbits=31)
+    empty = b"".join(writer.compress(b"") + writer.flush(zlib.Z_FULL_FLUSH) for _ in range(60_000)) + writer.flush()
+    pieces = [*decompress(empty, "gzip")]
+    assert not any(pieces)
+    assert len(pieces) >= len(empty) // (64 << 10)
+
+
+def test_decompression_has_the_time_limit_of_the_request(monkeypatch) -> None:
+    def wait(*_):
+        while True:
+            time.sleep(0.01)
+            yield b""
+
+    monkeypatch.setattr(bodies, "decompress", wait)
+    monkeypatch.setattr(bodies, "_BODY_SECONDS", 0.1)
+    with pytest.raises(RequestError, match="not complete") as refused:
+        read(b"x", limit=100)
+    assert refused.value.status == HTTPStatus.REQUEST_TIMEOUT
 
 
 def test_a_large_body_is_read_in_slices(monkeypatch) -> None:

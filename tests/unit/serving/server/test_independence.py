@@ -154,3 +154,39 @@ def test_outputs_without_a_finite_number_prove_nothing() -> None:
 
     with pytest.raises(HoneError, match="no finite number"):
         check_batching("m", ARTIFACT, run, golden=make_rows(run), rows=16)
+
+
+def check(run, feeds) -> None:
+    golden = make_golden(feeds, run(feeds), rows=4, largest_error=0.5, source=ARTIFACT, host=read_host())
+    check_batching("m", ARTIFACT, run, golden=golden, rows=16)
+
+
+def round_if_any_is_masked(feeds):
+    fine = feeds["mask"].all()
+    return {"y": (feeds["x"] if fine else np.round(feeds["x"])).astype(np.float32)}
+
+
+def hide_by_a_large_column(feeds):
+    x = feeds["x"]
+    scale = np.abs(x[:, 1]).max() / 127
+    return {"y": np.stack([(x[:, 0] + 1) * 1e5, np.round(x[:, 1] / scale) * scale], axis=1).astype(np.float32)}
+
+
+def subtract_and_quantize(feeds):
+    difference = feeds["x"] - feeds["b"]
+    scale = max(np.abs(difference).max(), 1e-6) / 127
+    return {"y": (np.round(difference / scale) * scale).astype(np.float32)}
+
+
+@pytest.mark.parametrize("run", [round_if_any_is_masked, hide_by_a_large_column, subtract_and_quantize])
+def test_an_influence_is_found_in_any_input_and_output(run) -> None:
+    drawn = np.random.default_rng(0).random((3, 4, 2)).astype(np.float32)
+    feeds = {"x": drawn[0], "b": drawn[1], "mask": np.ones((4, 2), bool)}
+    with pytest.raises(HoneError) as refused:
+        check(run, feeds)
+    assert refused.value.slug == "batching-unfit"
+
+
+def test_rows_of_several_inputs_may_be_joined() -> None:
+    drawn = np.random.default_rng(0).random((2, 4, 2)).astype(np.float32)
+    check(lambda feeds: {"y": feeds["x"] - feeds["b"]}, {"x": drawn[0], "b": drawn[1]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hone_runtime.contract.aliases import read_aliases
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import Registry, VersionInfo
@@ -10,12 +12,18 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.recipe.plan import list_idle, make_plan
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.comparison.ranges import check_ranges
 from kedro_hone.search.sources.batches import check_batch
 from kedro_hone.search.sources.versions import fetch
 
 logger = open_logger(__name__)
+
+_IDLE: Final = (
+    "warning   The toolchain %s takes part in no route: add the one that converts a model of the format %s for it, "
+    "or that runs its result, to hone.toolchains."
+)
 
 
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
@@ -35,6 +43,8 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     version, artifact = fetch(registry.find_source(recipe.model.uri), registry, recipe, store, run)
     check_batch(artifact, recipe)
     check_ranges(artifact.inputs, recipe.model.ranges)
+    for name in list_idle(recipe, make_plan(recipe), artifact.format):
+        logger.warning(_IDLE, name, artifact.format)
     known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}
     version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])

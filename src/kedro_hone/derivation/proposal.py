@@ -103,6 +103,9 @@ def propose(request: Request, folder: Path) -> Proposal:
     asked = read_recipe(merge({"model": {"uri": request.source}}, settings))
     registry = find_registry(request.source, project=folder)
     version, source = fetch(registry.find_source(request.source), registry, asked, store, run)
+    if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
+        settings |= _add_converters(str(source.runtime), asked)
+        asked = read_recipe(merge({"model": {"uri": request.source}}, settings))
     data = _read_data(request, source, asked, folder) if request.data else _draw_data(request, source, folder)
     with name_origin(data.origin):
         feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
@@ -123,8 +126,6 @@ def propose(request: Request, folder: Path) -> Proposal:
         "shapes": shapes,
         "gates": {"drop": drop},
     }
-    if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
-        settings |= _add_converters(str(source.runtime), asked)
     recipe = merge(recipe, settings)
     gates = read_recipe(recipe).gates
     limits = {metric.name: gates.drop}

@@ -52,7 +52,7 @@ _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
 """The flag for an error whose hint names no key."""
 
 _SECTIONS: Final = "|".join(Recipe.model_fields)
-_NAME: Final = rf"hone\.(?P<{{0}}>(?:{_SECTIONS})(?:\.[a-z_]+)*)"
+_NAME: Final = rf"hone\.(?P<{{0}}>(?:{_SECTIONS})(?:\.[a-z_](?:[a-z0-9_-]*[a-z0-9_])?)*)"
 _MENTION: Final = re.compile(
     rf"(?<![\w./=-])(?:`{_NAME.format('set')}: (?P<value>[^`\n]+)`|(?P<mark>`?){_NAME.format('key')}(?![\w/])(?P=mark))"
 )

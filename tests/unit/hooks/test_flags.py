@@ -39,6 +39,10 @@ def test_each_key_and_each_flag_exists():
         ("(needs `hone.trust: [pickle, remote-code]`)", "(needs --trust pickle --trust remote-code)"),
         ("It runs code, and hone.trust does not allow it.", "It runs code, and --trust does not allow it."),
         ("Mend hone.model.module: path.py:Class", "Mend --module: path.py:Class"),
+        (
+            "hone.adaptors.compress.prune-channels.options.ratios: Extra inputs are not permitted",
+            "--set adaptors.compress.prune-channels.options.ratios=…: Extra inputs are not permitted",
+        ),
         ("Add `hone.model.task: fill-mask` if", "Add --set model.task=fill-mask if"),
         (
             "Name it: `hone.model.inputs: [{name: x, shape: [batch, 4]}]`.",

@@ -47,3 +47,14 @@ def test_a_source_whose_toolchain_cannot_be_built_says_so(tmp_path, monkeypatch)
     with pytest.raises(HoneError) as caught:
         pull.pull(recipe, Store(tmp_path / "store"), run)
     assert caught.value.slug == "toolchain-unbuildable"
+
+
+@pytest.mark.parametrize(("toolchains", "warned"), [(["onnxruntime", "compress"], True), (["onnxruntime"], False)])
+def test_a_named_toolchain_that_takes_part_in_no_route_is_a_warning(tmp_path, monkeypatch, caplog, toolchains, warned):
+    (tmp_path / "model.onnx").write_bytes(b"model")
+    monkeypatch.setattr(sealed_files, "_describe", lambda *_: {"inputs": SAID, "outputs": []})
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx")}, "toolchains": toolchains})
+    with caplog.at_level("WARNING"):
+        pull.pull(recipe, Store(tmp_path / "store"), run)
+    assert ("The toolchain compress takes part in no route" in caplog.text) is warned

@@ -35,7 +35,9 @@ def export(job: Job) -> Notes:
         bounds = {name: {"max": limit} for name, limit in jobs.find_limits(job).items()}
         program = exports.export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds=bounds)
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
-        return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
+        branches = "data-dependent" in str(error)
+        reason = "its code branches on the values of its inputs" if branches else "it cannot keep the sizes dynamic"
+        return jobs.fail("convert", f"torch.export cannot trace the model, since {reason}", error)
     described = models.describe_program(program, job["input"])
     models.save_program(program, Path(job["output"]), described)
     return described

@@ -13,14 +13,14 @@ from hone_runtime.conversion.quantization import rounds
 from hone_runtime.errors import SLUGS, HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import ONNX_FACTS, Artifact, TensorSpec
-from hone_runtime.values.base import Format, Json
+from hone_runtime.values.base import Json
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.outcome import Refused
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import require_environments
-from kedro_hone.recipe.plan import Plan, list_idle, make_plan, reach_toolchains
+from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.sources.jobs import call_toolchain, explain_failure
 from kedro_hone.sources.catalogue import note_source, read_sources
@@ -44,10 +44,6 @@ _HINTS = {
     "model again.",
 }
 """The hint if a worker refuses the source, by the refusal's slug, unless its format has another one."""
-_IDLE: Final = (
-    "warning   The toolchain %s takes part in no route: add the one that converts a model of the format %s for it, "
-    "or that runs its result, to hone.toolchains."
-)
 _LONGEST: Final = 60
 """The most characters of an operator's name."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
@@ -68,9 +64,7 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
             why="The source model is the baseline of every comparison, so it must run.",
             hint="See `kedro-hone toolchains` for the formats that can be run.",
         )
-    plan = make_plan(recipe)
-    require_environments(recipe, [toolchain, *reach_toolchains(plan, flavor.format)])
-    _warn_of_idle(recipe, plan, flavor.format)
+    require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
     inputs = recipe.model.inputs or flavor.inputs
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)
@@ -88,11 +82,6 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
         inputs=specs["inputs"] or unread.inputs,
         outputs=specs["outputs"] or unread.outputs,
     )
-
-
-def _warn_of_idle(recipe: Recipe, plan: Plan, source: Format) -> None:
-    for name in list_idle(recipe, plan, source):
-        logger.warning(_IDLE, name, source)
 
 
 def _list_warnings(described: Mapping[str, Json]) -> list[str]:

@@ -12,7 +12,6 @@ from hone_runtime.contract.toolchain import Limits, Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.values.outcome import Refused
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.sources import adapters, sealed_files
 from kedro_hone.search.sources.jobs import call_toolchain
@@ -120,11 +119,3 @@ def test_only_a_refusal_says_that_the_base_is_another_model(tmp_path, toolchain,
     assert why in caught.value.why
     assert hint in caught.value.hint
     assert ("hone.model.base" in caught.value.hint) == (kind == "refused")
-
-
-@pytest.mark.parametrize(("toolchains", "warned"), [(["onnxruntime", "compress"], True), (["onnxruntime"], False)])
-def test_a_named_toolchain_that_takes_part_in_no_route_is_a_warning(caplog, toolchains, warned):
-    recipe = read_recipe({"model": {"uri": "models:/ada/1"}, "toolchains": toolchains})
-    with caplog.at_level("WARNING"):
-        sealed_files._warn_of_idle(recipe, make_plan(recipe), "onnx")
-    assert ("The toolchain compress takes part in no route" in caplog.text) is warned

@@ -172,6 +172,16 @@ def test_what_was_printed_is_what_runs_and_no_derived_file_is_data(here, tmp_pat
     assert "changes the derived recipe" in result["message"]
 
 
+def test_half_of_the_rows_train_if_a_converter_is_needed_too(here, tmp_path):
+    """The splits were made before the toolchain of the source was added, without which no route trains."""
+    arguments = ("models:/net/1", "--data", "rows.npz", "--toolchains", "onnxruntime,compress", "--dry-run")
+    command = [sys.executable, "-m", "kedro_hone", "hone", "optimize", *arguments, "--folder", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"4 splits of .* training \d+", done.stdout + done.stderr)
+    assert "takes part in no route" not in done.stdout + done.stderr
+
+
 def test_two_runs_in_one_folder(here, tmp_path):
     folder = tmp_path / "run"
     asked = ("net.onnx", "--data", "rows.npz", "--toolchains", "onnxruntime", "--dry-run")

@@ -17,7 +17,10 @@ from hone_runtime.values.composite import read_parts
 
 _COMPARED: Final = 16
 """The number of rows of a joined call that are compared with calls of their own."""
-_CHANGES: Final = ("reversed", "smallest", "largest", "beyond", "zeros", "nan", "infinite")
+_SCALES: Final = {"drawn": 1, "tenfold": 10, "hundredfold": 100}
+"""Changes that draw the numbers of a row: up to this multiple of the largest one, or of all ids that are accepted."""
+_LARGEST_ID: Final = 1 << 24
+_CHANGES: Final = ("reversed", "smallest", "largest", "beyond", "zeros", "nan", "infinite", *_SCALES)
 _VALID: Final = frozenset({"reversed"})
 """Changes that leave a row valid, whatever its numbers mean."""
 _COUPLED: Final = frozenset(
@@ -78,15 +81,19 @@ def _find_influence(run: Run, feeds: Arrays, joined: Arrays) -> str:
     takes the precision of all others. The kernels are the same in both calls, so results may differ by rounding only.
     """
     chosen = [set(feeds), *({name} for name in feeds if len(feeds) > 1)]  # together they may cancel each other
+    ids = {name: _find_largest_id(run, feeds, name) for name, array in feeds.items() if array.dtype.kind in "iu"}
     for place, change, names in itertools.product((-1, 0), _CHANGES, chosen):
         others = slice(None, -1) if place else slice(1, None)
-        changed = {name: _change_row(array, place, change) if name in names else array for name, array in feeds.items()}
+        changed = {
+            name: _change_row(array, place, change, largest_id=ids.get(name)) if name in names else array
+            for name, array in feeds.items()
+        }
         if all(changed[name] is array for name, array in feeds.items()):
             continue
         try:
             found = run(changed)
         except Exception as error:  # noqa: BLE001 - runtimes raise anything
-            if change in _VALID:
+            if change in _VALID and len(names) == len(feeds):
                 return f"a call with an unusual row fails with {type(error).__name__}"
             continue  # such a row is refused for all, and each request is then called alone
         for name, array in joined.items():
@@ -110,7 +117,31 @@ def _compare(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
     return "" if changed <= _ROUNDING else f"changes by {changed:.2g} of its largest value"
 
 
-def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndarray[Any, Any]:
+def _find_largest_id(run: Run, feeds: Arrays, name: str) -> int:
+    """Return the largest whole number that an input takes, about: a vocabulary has ids that no golden row has."""
+
+    def takes(number: int) -> bool:
+        row = {one: array[:1] for one, array in feeds.items()}
+        try:
+            run({**row, name: np.full_like(row[name], number)})
+        except Exception:  # noqa: BLE001 - runtimes raise anything
+            return False
+        return True
+
+    least = max(int(feeds[name].max()), 1)
+    most = min(_LARGEST_ID, int(np.iinfo(feeds[name].dtype).max))
+    while 2 * least <= most and takes(2 * least):
+        least *= 2
+    step = least // 2
+    while step > 0 and least < most:
+        least += step if least + step <= most and takes(least + step) else 0
+        step //= 2
+    return least
+
+
+def _change_row(
+    array: np.ndarray[Any, Any], place: int, change: str, *, largest_id: int | None
+) -> np.ndarray[Any, Any]:
     """Return rows of which one has other numbers: large, fixed, or the smallest or largest of all rows.
 
     The given array itself is returned if the change does not apply to its type.
@@ -131,6 +162,9 @@ def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndar
     largest = float(np.abs(np.where(np.isfinite(array), array, 0)).max(initial=0)) if kind == "f" else int(array.max())
     if change == "reversed":
         changed[place] = np.flip(array[place])
+    elif change in _SCALES:
+        scale = _SCALES[change]
+        changed[place] = _draw(array, scale * max(largest, 1.0) if largest_id is None else largest_id, seed=scale)
     elif kind == "f":
         changed[place] = (-_LARGE if change == "smallest" else _LARGE) * max(largest, 1.0)
     elif change == "beyond":
@@ -139,6 +173,15 @@ def _change_row(array: np.ndarray[Any, Any], place: int, change: str) -> np.ndar
     else:
         changed[place] = array.min() if change == "smallest" else largest
     return changed
+
+
+def _draw(array: np.ndarray[Any, Any], most: float, *, seed: int) -> np.ndarray[Any, Any]:
+    """Return a row of drawn numbers up to a size; of integers from the smallest of all rows."""
+    random, shape = np.random.default_rng(seed), array.shape[1:]
+    if array.dtype.kind == "f":
+        return np.asarray(random.uniform(-most, most, shape))
+    least = int(array.min())
+    return np.asarray(random.integers(least, max(least, int(most)), shape, endpoint=True, dtype=np.int64))
 
 
 def vary_rows(feeds: Arrays, rows: int) -> Arrays:

@@ -178,10 +178,24 @@ def subtract_and_quantize(feeds):
     return {"y": (np.round(difference / scale) * scale).astype(np.float32)}
 
 
-@pytest.mark.parametrize("run", [round_if_any_is_masked, hide_by_a_large_column, subtract_and_quantize])
+WEIGHTS = np.random.default_rng(1).random((300, 2)).astype(np.float32)
+WEIGHTS[0] = 2
+WEIGHTS[150:] *= 50
+
+
+def embed_and_quantize(feeds):
+    """Look up ids of which some that no golden row has are outliers; larger ones than 299 raise an error."""
+    found = WEIGHTS[feeds["ids"]]
+    scale = np.abs(found).max() / 127
+    return {"y": (np.round(found / scale) * scale).sum(axis=1).astype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    "run", [round_if_any_is_masked, hide_by_a_large_column, subtract_and_quantize, embed_and_quantize]
+)
 def test_an_influence_is_found_in_any_input_and_output(run) -> None:
     drawn = np.random.default_rng(0).random((3, 4, 2)).astype(np.float32)
-    feeds = {"x": drawn[0], "b": drawn[1], "mask": np.ones((4, 2), bool)}
+    feeds = {"x": drawn[0], "b": drawn[1], "mask": np.ones((4, 2), bool), "ids": np.arange(40).reshape(4, 10)}
     with pytest.raises(HoneError) as refused:
         check(run, feeds)
     assert refused.value.slug == "batching-unfit"

@@ -80,7 +80,8 @@ def log_model(
             run = described.run_id
             made.append(client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks)))
             described.model_id = described.model_uuid = made[0].model_id
-            described.artifact_path = made[0].artifact_location
+            # MLflow writes the location, which may be a folder of this machine, and is packed into images.
+            described.artifact_path = made[0].model_uri
 
     with tempfile.TemporaryDirectory() as folder:
         write_winner(Path(folder), winner, name=name, identify=identify)

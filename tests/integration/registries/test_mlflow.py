@@ -125,7 +125,8 @@ def test_a_publication_carries_everything(source, make_winner, prove, tmp_path):
     assert "kedro-hone[onnxruntime]==" in (tmp_path / "pulled" / "requirements.txt").read_text()
     loaded = mlflow.models.Model.load(str(tmp_path / "pulled"))
     assert (loaded.model_id, loaded.model_uuid, loaded.run_id) == (model.model_id, model.model_id, version.run_id)
-    assert loaded.artifact_path == model.artifact_location
+    assert loaded.artifact_path == model.model_uri
+    assert str(tmp_path) not in (tmp_path / "pulled" / "MLmodel").read_text(), "an image would publish it"
     np.testing.assert_array_equal(loaded.load_input_example(str(tmp_path / "pulled"))["x"], np.zeros((1, 4)))
     assert read_flavor(tmp_path / "pulled", trust=NOTHING).source == "published"
     assert read_artifact(tmp_path / "pulled" / "artifact").digest == make_winner("again").digest

@@ -141,7 +141,8 @@ def _list_own_places(root: Path) -> list[ImagePlace]:
         return []
     target = find_target(source, uri=publish.uri, name=publish.name, project=root)
     name = target.name or find_name(target, source)
-    return [_make_place(publish, glob.escape(format_model_name(name, uri=publish.uri or source)))]
+    models = glob.escape(format_model_name(name, uri=publish.uri or source))
+    return [_make_place(publish.image.push, publish.alias, models)]
 
 
 def _list_places(root: Path, rule: Rule, earlier: Sequence[Rule]) -> list[ImagePlace]:
@@ -155,16 +156,16 @@ def _list_places(root: Path, rule: Rule, earlier: Sequence[Rule]) -> list[ImageP
         return []
     if publish.name or publish.uri:
         name = publish.name or find_target(rule.models, uri=publish.uri, name=None, project=root).name or ""
-        return [_make_place(publish, glob.escape(format_model_name(name, uri=publish.uri or rule.models)))]
+        models = glob.escape(format_model_name(name, uri=publish.uri or rule.models))
+        return [_make_place(publish.image.push, publish.alias, models)]
     others = tuple(one.models for one in earlier if {*rule.events} <= {*one.events})
-    return [_make_place(publish, rule.models, others)]
+    return [_make_place(publish.image.push, publish.alias, rule.models, others=others)]
 
 
-def _make_place(publish: PublishSection, models: str, others: tuple[str, ...] = ()) -> ImagePlace:
-    """Return the place of a section that pushes an image; raises as ``read_target``."""
-    push = publish.image.push if publish.image else ""
+def _make_place(push: str, alias: str, models: str, *, others: tuple[str, ...] = ()) -> ImagePlace:
+    """Return a place whose tag was checked; raises as ``read_target``."""
     read_target(push)
-    return ImagePlace(push=push, alias=publish.alias, models=models, others=others)
+    return ImagePlace(push=push, alias=alias, models=models, others=others)
 
 
 def open_loader(root: Path, env: str | None) -> Any:

@@ -122,27 +122,34 @@ def tagged(registry, monkeypatch):
     [
         ("digits", "honed", True),
         ("dig*", "honed", True),
+        ("dig* after fraud", "honed", True),
+        ("dig* after digits", "honed", False),
         ("fraud", "honed", False),
         ("hf://org/digits", "honed", False),
         ("digits", "candidate", False),
     ],
 )
 def test_only_a_recipe_for_the_model_and_the_alias_counts(tagged, tmp_path, models, alias, counts):
-    place = ImagePlace(push="localhost:5000/digits:1", alias=alias, models=models)
+    models, *others = models.split(" after ")
+    place = ImagePlace(push="localhost:5000/digits:1", alias=alias, models=models, others=tuple(others))
     approval.approve_winner("models:/digits/2", project=tmp_path, places=[make_place(PUSH), place])
     assert tagged == [(DIGEST, PUSH), *([(DIGEST, place.push)] if counts else [])]
 
 
-def test_if_one_tag_cannot_be_written_the_others_are(registry, tagged, monkeypatch, tmp_path):
+@pytest.mark.parametrize("failing", [1, 2])
+def test_if_a_tag_cannot_be_written_the_others_are(registry, tagged, monkeypatch, tmp_path, failing):
     def fail(*given):
         tagged.append(given)
-        if given[1] == PUSH:
-            raise HoneError("image-push-failed", "It is full.", why="No space.", hint="Remove images.")
+        if len(tagged) <= failing:
+            what = f"The place {len(tagged)} is full."
+            raise HoneError("image-push-failed", what, why="No space.", hint="Remove images.")
 
     monkeypatch.setattr(tagging, "tag", fail)
     places = [make_place(PUSH), make_place("localhost:5000/digits:1")]
-    with pytest.raises(HoneError, match="It is full"):
+    with pytest.raises(HoneError) as raised:
         approval.approve_winner("models:/digits/2", project=tmp_path, places=places)
+    assert raised.value.what == " ".join(f"The place {one} is full." for one in range(1, failing + 1))
+    assert raised.value.why == "No space."
     assert [push for _, push in tagged] == [one.push for one in places]
     assert registry.moved
 

@@ -17,7 +17,7 @@ from .layers import call_module, find_last, list_layers
 from .source import Source
 
 
-class _Pruner(torch_pruning.pruner.BasePruner):  # type: ignore[misc]  # mypy skips it
+class _Pruner(torch_pruning.pruner.BasePruner):  # type: ignore[misc]  # mypy skips torch_pruning
     """A pruner that leaves at least one step of a layer's channels: with none, it would leave the layer whole."""
 
     def _round_to(self, n_pruned: int, current_channels: int, round_to: int) -> int:

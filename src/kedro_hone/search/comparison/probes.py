@@ -30,7 +30,7 @@ BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 32), (32, 53), (53, 61
 _ALONE: Final = 8
 """This many inputs of a kind have separate probes; the others share one."""
 
-_PADDED: Final = "left padding"
+_LEFT: Final = "left padding"
 _RIGHT: Final = "right padding"
 _HOLE: Final = "a hole"
 _SINGLE: Final = "a single one"
@@ -138,7 +138,7 @@ def list_patterns(masks: NDArray[Any]) -> frozenset[str]:
     lines = (masks != 0).reshape(-1, masks.shape[-1])
     begins = lines[:, 0].astype(int) + (lines[:, 1:] & ~lines[:, :-1]).sum(axis=1)  # the number of runs of ones
     found = {
-        _PADDED: (begins > 0) & ~lines[:, 0],
+        _LEFT: (begins > 0) & ~lines[:, 0],
         _RIGHT: lines[:, 0] & ~lines[:, -1],
         _HOLE: begins > 1,
         _SINGLE: lines.sum(axis=1) == 1,
@@ -151,7 +151,7 @@ def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     length = rows.shape[-1]
     third = max(length // 3, 1)
     for what, kept in (
-        (_PADDED, range(third, length)),
+        (_LEFT, range(third, length)),
         (_RIGHT, range(2 * third)),
         (_HOLE, [*range(third), *range(2 * third, length)]),
         (_SINGLE, [0]),

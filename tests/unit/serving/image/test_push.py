@@ -123,13 +123,13 @@ def test_an_upload_that_is_cut_goes_on_where_the_registry_has_it(blobs: Blobs) -
     blob, received, cuts = blobs.add(content, LAYER), bytearray(), [LARGE // 3, 2 * LARGE // 3]
 
     class Handler(QuietHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:  # noqa: N802 - the name in http.server
             self.respond(202, Location="/upload?state=1")
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:  # noqa: N802 - the name in http.server
             self.respond(204, Location="/upload?state=2", Range=f"0-{max(0, len(received) - 1)}")
 
-        def do_PATCH(self) -> None:  # noqa: N802
+        def do_PATCH(self) -> None:  # noqa: N802 - the name in http.server
             first = int(self.headers.get("Content-Range", "0-").partition("-")[0])
             assert first == len(received)
             if cuts and cuts[0] > first:
@@ -140,7 +140,7 @@ def test_an_upload_that_is_cut_goes_on_where_the_registry_has_it(blobs: Blobs) -
             received.extend(self.rfile.read(int(self.headers["Content-Length"])))
             self.respond(202, Location="/upload?state=3")
 
-        def do_PUT(self) -> None:  # noqa: N802
+        def do_PUT(self) -> None:  # noqa: N802 - the name in http.server
             self.respond(201 if f"state=3&digest={digest_bytes(bytes(received))}" in self.path else 400)
 
     with run_server(Handler) as base:
@@ -157,14 +157,14 @@ def test_an_upload_that_the_registry_has_lost_begins_again(blobs: Blobs, status:
     blob, received, begun = blobs.add(content, LAYER), bytearray(), []
 
     class Handler(QuietHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:  # noqa: N802 - the name in http.server
             begun.append(True)
             self.respond(202, Location=f"/upload?state={len(begun)}")
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:  # noqa: N802 - the name in http.server
             self.respond(204, Location=self.path, Range="0-0")
 
-        def do_PATCH(self) -> None:  # noqa: N802
+        def do_PATCH(self) -> None:  # noqa: N802 - the name in http.server
             if "state=1" in self.path and not received:
                 received.extend(self.rfile.read(LARGE // 3))
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -173,7 +173,7 @@ def test_an_upload_that_the_registry_has_lost_begins_again(blobs: Blobs, status:
             received[:] = self.rfile.read(int(self.headers["Content-Length"]))
             self.respond(status if "state=1" in self.path else 202, Location=self.path)
 
-        def do_PUT(self) -> None:  # noqa: N802
+        def do_PUT(self) -> None:  # noqa: N802 - the name in http.server
             self.respond(201 if f"state=2&digest={digest_bytes(bytes(received))}" in self.path else 400)
 
     with run_server(Handler) as base:
@@ -236,14 +236,14 @@ def test_a_registry_that_lists_referrers_needs_no_fallback_tag(blobs: Blobs) -> 
     image, stored = make_image(blobs, b"model"), dict[str, bytes]()
 
     class Handler(QuietHandler):
-        def do_HEAD(self) -> None:  # noqa: N802
+        def do_HEAD(self) -> None:  # noqa: N802 - the name in http.server
             self.respond(200)
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:  # noqa: N802 - the name in http.server
             name = self.path.rpartition("/")[2]
             self.respond(200, stored[name]) if name in stored else self.respond(404)
 
-        def do_PUT(self) -> None:  # noqa: N802
+        def do_PUT(self) -> None:  # noqa: N802 - the name in http.server
             body = self.rfile.read(int(self.headers["Content-Length"]))
             stored[self.path.rpartition("/")[2]] = body
             subject = json.loads(body).get("subject")

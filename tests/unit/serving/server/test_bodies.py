@@ -15,11 +15,12 @@ from kedro_hone.serving.server.bodies import Receiving, decompress
 from kedro_hone.serving.server.failures import RequestError
 
 
-def make_request(body: bytes, encoding: str = "gzip") -> Request:
+def make_request(body: bytes, encoding: str = "gzip", **headers: str) -> Request:
     async def receive():
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return Request({"type": "http", "headers": [(b"content-encoding", encoding.encode())]}, receive)
+    given = {"content-encoding": encoding, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return Request({"type": "http", "headers": [(a.encode(), b.encode()) for a, b in given.items()]}, receive)
 
 
 def read(body: bytes, *, limit: int, total: int = 64 << 20) -> bytes:
@@ -41,6 +42,16 @@ def test_a_compressed_request_has_the_limit_of_its_content() -> None:
     with pytest.raises(RequestError, match="larger than 9999") as refused:
         read(body, limit=9_999)
     assert refused.value.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+@pytest.mark.parametrize("length", ["10001", "9" * 30, "9" * 5000], ids=len)
+def test_a_length_that_is_declared_has_the_limit(length: str) -> None:
+    async def run() -> None:
+        async with Receiving(1 << 20).read(make_request(b"x", "", content_length=length), limit=10_000):
+            pytest.fail("it was read")
+
+    with pytest.raises(RequestError, match="larger than 10000"):
+        asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,7 @@ def read_child(runner, number=1):
 
 
 def is_there(pid):
+    """Return whether a process runs; SIGKILL returns before its process is gone, so that tests wait for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -346,7 +347,7 @@ def test_a_job_that_is_late_has_failed(queue, open_runner):
     child = read_child(open_runner(sys.executable, "-c", SLEEP, seconds=0.1))
     job = wait_for_end(queue)
     assert (job.state, job.reason) == (State.FAILED, "It took longer than 0 s.")
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def test_a_service_that_stops_ends_its_jobs_and_queues_them_again(queue, open_runner):
@@ -357,7 +358,7 @@ def test_a_service_that_stops_ends_its_jobs_and_queues_them_again(queue, open_ru
     job = queue.find(1)
     assert (job.state, job.not_before <= time.time()) == (State.QUEUED, True)
     assert job.attempts == 0  # a restart of the service is no failure of the run
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def test_who_does_not_listen_is_killed(queue, open_runner, monkeypatch):
@@ -366,7 +367,7 @@ def test_who_does_not_listen_is_killed(queue, open_runner, monkeypatch):
     runner = open_runner(sys.executable, "-c", DEAF)
     child = read_child(runner)
     runner.stop()
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def start_orphan(queue, tmp_path, *, result=None):
@@ -460,7 +461,7 @@ def test_a_run_that_cannot_be_watched_is_ended_before_it_runs_again(queue, open_
     monkeypatch.setattr(runner, "_is_cancelled", fail)
     waits = wait_for(lambda: job if (job := queue.find(1)).not_before else None)
     assert "MemoryError" in waits.reason
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def test_a_process_that_has_the_number_of_an_old_one_is_left_alone(queue, open_runner, tmp_path):

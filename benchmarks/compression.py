@@ -51,7 +51,7 @@ def search(network: Network, given: argparse.Namespace) -> float:
     hone = network.project / "data" / "hone"
     if not given.warm:
         shutil.rmtree(hone, ignore_errors=True)
-    write_recipe(network, budget=given.budget, adaptors=given.adaptor)
+    write_recipe(network, budget=given.budget, compressors=given.adaptor)
     began = time.perf_counter()
     said = by_hand_models.run(network.project, "run", *(["--env", network.env] if network.env != "base" else []))
     (network.project / "run.log").write_text(said)

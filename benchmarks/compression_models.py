@@ -74,24 +74,27 @@ def make(name: str, folder: Path) -> Network:
     return Network(name=name, project=project, env="minilm" if name == "minilm" else "base")
 
 
-def write_recipe(network: Network, *, budget: float, adaptors: list[str]) -> None:
-    """Write what is particular to a network into the project's local recipe.
+def write_recipe(network: Network, *, budget: float, compressors: list[str]) -> None:
+    """Write what is particular to a network into the recipe of its environment: with one, Kedro reads no ``local``.
 
     Args:
         network: The network.
         budget: Of the search, in seconds.
-        adaptors: The only compressors that take part; all if empty.
+        compressors: The only ones that take part; all if empty.
     """
     from hone_runtime.contract.catalogue import read_catalogue  # noqa: PLC0415 - slow to import
 
-    recipe = dict(RECIPES[network.name])
-    compressors = [name for name in read_catalogue().adaptors if name.startswith("compress.")]
-    excluded = [name for name in compressors if adaptors and name not in adaptors]
+    path = Path("conf", "local" if network.env == "base" else network.env, "parameters.yml")
+    given = {} if network.env == "base" else yaml.safe_load((ROOT / path).read_text())["hone"]
+    recipe = given | RECIPES[network.name]
+    known = [name for name in read_catalogue().adaptors if name.startswith("compress.")]
+    excluded = [name for name in known if compressors and name not in compressors]
     off = [*excluded, *(f"pytorch.{name}" for name in NEVER)]
-    recipe["adaptors"] = {**recipe.get("adaptors", {}), **{name: {"enabled": False} for name in off}}
+    adaptors = given.get("adaptors", {}) | recipe.get("adaptors", {})
+    recipe["adaptors"] = adaptors | {name: {"enabled": False} for name in off}
     recipe |= {"threads": 2, "budget": budget, "publish": {"enabled": False}, "confirm": {"looks": [7]}}
     recipe["toolchains"] = ["pytorch", "onnxruntime", "openvino", "compress"]
-    (network.project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": recipe}))
+    (network.project / path).write_text(yaml.safe_dump({"hone": recipe}))
 
 
 def _write_catalog(project: Path, ending: str) -> None:

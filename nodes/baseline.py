@@ -29,7 +29,7 @@ from kedro_hone.search.validation.probe_runs import SourceProbing
 
 logger = open_logger(__name__)
 
-VERSION = 19
+VERSION = 20
 """Increase it if the code computes a different reference; it is part of the reference's key in the store."""
 
 

@@ -21,13 +21,15 @@ def apply_adaptor(
     forecast: Forecast = UNKNOWN,
     adaptor: str,
     options: Options,
+    title: str = "",
 ) -> Outcome:
     """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
-    Nothing is built before the reference, that is, before the source model was run and scored.
+    Nothing is built before the reference, that is, before the source model was run and scored. ``title`` is the
+    adaptor's name in the log, with the values that tell its variants apart.
     """
     if not isinstance(parent, Artifact):
         return parent
     found = read_catalogue().find_adaptor(adaptor)
     expected = expect_seconds(found, forecast.find_seconds(adaptor))
-    return transform(found, options, parent, context, reference=reference, expected=expected)
+    return transform(found, options, parent, context, reference=reference, expected=expected, title=title)

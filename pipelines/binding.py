@@ -20,8 +20,8 @@ from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.values.base import Derived, Json, Value
 from hone_runtime.values.digest import digest_json
 from kedro_hone.programs import digest_metric
-from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.recipe.variants import select_variants
 from kedro_hone.search.context import RunContext, explain_outdated
 
 PARAMETERS = "params:hone"
@@ -104,14 +104,14 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     checked again before a winner is published, and the other keys do not affect the verdict.
 
     Raises:
-        HoneError: ``metric-unknown``; as ``make_plan``.
+        HoneError: ``metric-unknown``; as ``select_variants``.
     """
     keys: dict[str, Json] = recipe.model_dump(mode="json", exclude={"publish", "report"})
     keys["threads"] = recipe.thread_count
     keys["program"]["metric"] = [recipe.program.metric, digest_metric(recipe.program.metric, project=project)]
     for name in [name for name in keys if isinstance(getattr(recipe, name), Value)]:
         keys |= {f"{name}.{key}": value for key, value in keys[name].items()}
-    for name, variants in make_plan(recipe).variants.items():
+    for name, variants in select_variants(recipe).items():
         options = [variant.options.model_dump(mode="json") for variant in variants]
         keys[f"adaptors.{name}"] = options if len(options) > 1 else options[0]
     return {f"{RECIPE}{name}": digest_json(value) for name, value in keys.items()}

@@ -119,7 +119,7 @@ class TunedOptions(StaticOptions):
     bisection. ``basic``: all, without the operators of the largest divergence, one by one. ``exhaustive``: every
     subset, of a few operators only."""
     evaluations: int = Field(default=15, ge=2)
-    """The most candidates that are validated with the program's metric."""
+    """The most candidates that are validated with the recipe's metrics."""
 
 
 class WeightsOptions(Options):
@@ -184,8 +184,8 @@ ADAPTORS = (
     ),
     _quantizer(
         name="onnxruntime.int8-tuned",
-        summary="Quantizes to int8, and leaves operators in fp32 until the program's metric is within the gate's "
-        "limit; static for conv nets, dynamic for transformers.",
+        summary="Quantizes to int8, and leaves operators in fp32 until each metric of the recipe is within "
+        "its limit; static for conv nets, dynamic for transformers.",
         options=TunedOptions,
         precisions=frozenset({Precision.INT8}),
         needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM, Need.DROP_LIMIT}),

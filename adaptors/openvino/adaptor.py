@@ -75,7 +75,7 @@ class AccuracyControlOptions(QuantizeOptions):
     """Options of ``openvino.int8-accuracy-control``."""
 
     max_drop: float = Field(default=0.005, ge=0)
-    """The largest allowed drop of the program's metric, in absolute terms."""
+    """The largest allowed drop of the recipe's metric, in absolute terms."""
 
 
 class TunedOptions(QuantizeOptions):
@@ -86,7 +86,7 @@ class TunedOptions(QuantizeOptions):
     bisection. ``basic``: all, without the operators of the largest divergence, one by one. ``exhaustive``: every
     subset, of a few operators only."""
     evaluations: int = Field(default=15, ge=2)
-    """The most candidates that are validated with the program's metric."""
+    """The most candidates that are validated with the recipe's metrics."""
 
 
 def refuse_fused(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
@@ -186,14 +186,14 @@ ADAPTORS = (
     ),
     _to_int8(
         name="openvino.int8-accuracy-control",
-        summary="Quantizes to int8 with NNCF, then reverts layers until the program's metric is within the limit.",
+        summary="Quantizes to int8 with NNCF, then reverts layers until the recipe's metric is within the limit.",
         options=AccuracyControlOptions,
         needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),
     ),
     _to_int8(
         name="openvino.int8-tuned",
-        summary="Quantizes to int8 with NNCF, and leaves operators in fp32 until the program's metric is within the "
-        "gate's limit.",
+        summary="Quantizes to int8 with NNCF, and leaves operators in fp32 until each metric of the recipe is "
+        "within its limit.",
         options=TunedOptions,
         needs=frozenset({Need.CALIBRATION_DATA, Need.PROGRAM, Need.DROP_LIMIT}),
         # The order of the operators depends on their measured times.

@@ -11,6 +11,7 @@ from kedro_hone.nodes.forecast import forecast
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node, place_stage
 from kedro_hone.recipe.plan import BUILD, SOURCE, TRAINS, Plan
+from kedro_hone.recipe.variants import name_variant
 
 
 def create_pipeline(plan: Plan) -> Pipeline:
@@ -37,6 +38,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             apply_adaptor,
             adaptor=step.adaptor.name,
             options=step.options,
+            title=name_variant(step.adaptor.name, step.chosen),
             name=step.adaptor.stage.value,
             inputs=reference
             | {"forecast": "forecast"}

@@ -71,7 +71,8 @@ class Job(Value):
             ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``; with a
             training split also ``teacher``, an npz file of the source model's outputs for it.
             ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
-            with ``NEEDS_TARGETS = False``.
+            with ``NEEDS_TARGETS = False``. ``metric`` is the recipe's metric, None for the program's own; ``drops``
+            are the others by name, each with its ``metric`` and its ``limit``; ``files`` are those of the user's.
         shapes: The shapes that every candidate must serve.
         produces: The format that the adaptor writes.
         trust: The names that the recipe trusts. Absolute directories in it are put on the import path.

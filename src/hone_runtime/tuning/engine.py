@@ -46,12 +46,12 @@ class Engine(ABC, Generic[C]):
         """Return the axis of the classes for those of the source's outputs that have one: see ``Judge``."""
 
     @abstractmethod
-    def measure(self, candidate: C) -> float:
-        """Return the program's metric on the search split; higher is better."""
+    def measure(self, candidate: C) -> Mapping[str, float]:
+        """Return the recipe's metrics on the search split, by name; higher is better."""
 
     @abstractmethod
-    def measure_source(self) -> float:
-        """Return the metric of the source model on the same rows."""
+    def measure_source(self) -> Mapping[str, float]:
+        """Return the metrics of the source model on the same rows."""
 
     @abstractmethod
     def time(self, candidate: C) -> float:

@@ -10,6 +10,7 @@ from typing import Any, Generic
 
 from .divergence import measure_divergence
 from .engine import C, Engine, Outputs
+from .judge import Judge
 
 DROP = 0.01
 """The allowed drop if a job has none: the default of the gate."""
@@ -30,28 +31,29 @@ class Settings:
     """The limits of a tuning.
 
     Attributes:
-        limit: The allowed drop of the metric: the recipe's ``gates.drop``.
+        limits: The allowed drop of each metric, by name: the recipe's ``gates.drop`` first, then ``gates.drops``.
         evaluations: The most validations with the program's metric.
         seconds: The time limit of the step; None if it has none.
         clock: Returns the time in seconds.
     """
 
-    limit: float
+    limits: Mapping[str, float]
     evaluations: int = 15
     seconds: float | None = None
     clock: Callable[[], float] = time.monotonic
 
 
-def read_settings(job: Mapping[str, Any], *, began: float) -> Settings:
+def read_settings(job: Mapping[str, Any], judge: Judge, *, began: float) -> Settings:
     """Return the limits of a job.
 
     Args:
         job: The job of a step.
+        judge: Its metrics.
         began: When its function began, by ``time.monotonic``; the time since then is used up.
     """
     limit, seconds = job.get("drop"), job.get("seconds")
     return Settings(
-        limit=DROP if limit is None else float(limit),
+        limits={judge.metric: DROP if limit is None else float(limit), **judge.limits},
         evaluations=int(job["options"]["evaluations"]),
         seconds=None if seconds is None else float(seconds) - (time.monotonic() - began),
     )
@@ -64,14 +66,14 @@ class Point:
     Attributes:
         kept: The operators in int8.
         share: Their share of all operators that can be quantized.
-        drop: The metric of the source minus that of the candidate, on the search split.
+        drops: The metrics of the source minus those of the candidate, on the search split, by name.
         time: The time of the candidate's operators over that of the source's, by the runtime's profile.
-        holds: Whether the drop is within the accepted part of the limit.
+        holds: Whether each drop is within the accepted part of its limit.
     """
 
     kept: frozenset[str]
     share: float
-    drop: float
+    drops: Mapping[str, float]
     time: float
     holds: bool
 
@@ -101,16 +103,16 @@ class Search(Generic[C]):
         self._started = self.settings.clock()
         self.names = tuple(self.engine.operators)
         self.base = self.engine.measure_source()
-        self.accepted = self.settings.limit * MARGIN
+        self.accepted = {name: limit * MARGIN for name, limit in self.settings.limits.items()}
 
     @property
     def best(self) -> Point | None:
-        """The point within the limit whose operators in int8 take the largest time in the source; None if absent."""
+        """The point within the limits whose operators in int8 take the largest time in the source; None if absent."""
         held = [point for point in self.points if point.holds]
         return max(held, key=lambda point: (self.sum_times(point.kept), point.share), default=None)
 
     def evaluate(self, kept: Collection[str]) -> bool:
-        """Build a candidate with these operators in int8, validate it, and return whether it is within the limit.
+        """Build a candidate with these operators in int8, validate it, and return whether it is within the limits.
 
         Raises:
             ExhaustedError: No further evaluation is allowed.
@@ -118,11 +120,12 @@ class Search(Generic[C]):
         self._require_room()
         started, chosen = self.settings.clock(), frozenset(kept)
         candidate = self.engine.build(frozenset(self.names) - chosen)
-        drop = self.base - self.engine.measure(candidate)
-        held = drop <= self.accepted  # not for NaN
+        found = self.engine.measure(candidate)
+        drops = {name: self.base[name] - found[name] for name in self.accepted}
+        held = all(drops[name] <= accepted for name, accepted in self.accepted.items())  # not for NaN
         share, whole = len(chosen) / len(self.names), len(chosen) == len(self.names)
         relative = math.nan if held and whole else self._time(candidate)  # then nothing is left to do
-        self.points.append(Point(kept=chosen, share=share, drop=drop, time=relative, holds=held))
+        self.points.append(Point(kept=chosen, share=share, drops=drops, time=relative, holds=held))
         self._slowest = max(self._slowest, self.settings.clock() - started)
         self._print_last()
         return held
@@ -132,10 +135,17 @@ class Search(Generic[C]):
         timed = f", {last.time:.2f} of the time of fp32" if math.isfinite(last.time) else ""
         print(  # noqa: T201 (the log)
             f"evaluation {len(self.points)} of at most {self.settings.evaluations}: {len(last.kept)} of "
-            f"{len(self.names)} operators in int8, drop {last.drop:.4f} where {self.accepted:g} is accepted, "
-            f"{'holds' if last.holds else 'fails'}{timed}",
+            f"{len(self.names)} operators in int8, {self.explain(last)}, {'holds' if last.holds else 'fails'}{timed}",
             flush=True,
         )
+
+    def explain(self, point: Point) -> str:
+        """Return a point's drops with the accepted ones, as a clause; the accepted ones only if it fails."""
+        drops = (
+            f"{name} drops by {drop:.4f}" + ("" if point.holds else f", where {self.accepted[name]:g} is accepted")
+            for name, drop in point.drops.items()
+        )
+        return "; ".join(drops)
 
     def score(self) -> Mapping[str, float]:
         """Return each operator's divergence, computed once; infinite for NaN, and absent if the time ran out."""

@@ -1,4 +1,4 @@
-"""The tuner: it chooses the operators of a model for int8, so that the program's metric stays within a limit.
+"""The tuner: it chooses the operators of a model for int8, so that each metric of the recipe stays within its limit.
 
 First all operators are quantized. Only if that fails is each operator scored, by the divergence of the outputs if it
 alone is quantized, and a strategy searches for the largest set that holds the limit. Works as the tuning of
@@ -37,7 +37,7 @@ class Tuned:
     excluded: frozenset[str] | None = None
 
 
-def tune(engine: Engine[Any], settings: Settings, *, strategy: str, plain: str, metric: str) -> Tuned:
+def tune(engine: Engine[Any], settings: Settings, *, strategy: str, plain: str) -> Tuned:
     """Choose the operators for int8.
 
     Args:
@@ -45,7 +45,6 @@ def tune(engine: Engine[Any], settings: Settings, *, strategy: str, plain: str, 
         settings: The limits.
         strategy: A name in ``STRATEGIES``.
         plain: The name of the adaptor that quantizes all operators.
-        metric: The metric's name.
     """
     count = len(engine.operators)
     if not count:
@@ -58,39 +57,47 @@ def tune(engine: Engine[Any], settings: Settings, *, strategy: str, plain: str, 
             }
         )
     search = Search(engine, settings)
-    if not math.isfinite(search.base):
-        return Tuned({"refused": f"{metric} of the source is not a number on the search split"})
+    if odd := [name for name in settings.limits if not math.isfinite(search.base[name])]:
+        return Tuned({"refused": f"{odd[0]} of the source is not a number on the search split"})
     with contextlib.suppress(ExhaustedError):
         if search.evaluate(engine.operators):
-            drop = f"{metric} drops by {search.points[-1].drop:.4f} on the search split"
-            return Tuned({"nothing_to_do": f"{plain} holds the gate as it is: {drop}"})
+            drops = f"{search.explain(search.points[-1])} on the search split"
+            return Tuned({"nothing_to_do": f"{plain} holds the gate as it is: {drops}"})
         STRATEGIES[strategy](search)
-    return _conclude(search, strategy=strategy, metric=metric)
+    return _conclude(search, strategy=strategy)
 
 
-def _conclude(search: Search[Any], *, strategy: str, metric: str) -> Tuned:
+def _conclude(search: Search[Any], *, strategy: str) -> Tuned:
     best, count = search.best, len(search.names)
     if best is None or best.share < LEAST:
         most, whole = len(best.kept) if best else 0, search.points[0]
         return Tuned(
             {
                 "refused": f"too few operators can be in int8: at most {most} of {count} operators hold the limit in "
-                f"{len(search.points)} evaluations ({strategy}); all in int8, {metric} drops by {whole.drop:.4f}, and "
-                f"{search.accepted:g} is accepted on the search split"
+                f"{len(search.points)} evaluations ({strategy}); all in int8, on the search split, "
+                f"{search.explain(whole)}"
             }
         )
     excluded = [name for name in search.names if name not in best.kept]
+    metric, *others = search.settings.limits
     tuned = {
         "strategy": strategy,
         "metric": metric,
-        "limit": search.settings.limit,
+        "limit": search.settings.limits[metric],
+        "others": {name: search.settings.limits[name] for name in others},
         "evaluations": len(search.points),
         "operators": count,
         "scored": len(search.scores),
         "int8": len(best.kept),
         "excluded": excluded[:MOST_NAMES],
         "curve": [
-            {"share": point.share, "drop": _round(point.drop), "time": _round(point.time)} for point in search.points
+            {
+                "share": point.share,
+                "drop": _round(point.drops[metric]),
+                "others": {name: _round(point.drops[name]) for name in others},
+                "time": _round(point.time),
+            }
+            for point in search.points
         ],
     }
     return Tuned({"metadata": {"tuned": tuned}}, frozenset(excluded))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hone_runtime.text import clean_line
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.base import Format, Json
+from hone_runtime.values.base import Format
 from hone_runtime.values.measurement import BUDGET, RaceResult, Status, Validation
 from hone_runtime.values.outcome import Refused
 from kedro_hone.cli.plugins import print_table
@@ -20,6 +20,7 @@ from kedro_hone.graph import configure, find_root, read_catalog, read_parameters
 from kedro_hone.pipelines.binding import digest_recipe
 from kedro_hone.recipe.plan import SOURCE, Plan, make_plan, reach_steps
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.recipe.variants import name_variant
 from kedro_hone.report.lines import flatten, is_terminal
 from kedro_hone.search.sources.recognition import foresee_format
 
@@ -57,7 +58,7 @@ def print_routes(
     rows, unfit = list[dict[str, Any]](), dict[str, str]()
     for step in plan.routes.ends:
         name = step.namespace
-        route = [name.split(".")[0], *(_name_adaptor(adaptor, step.chosen) for adaptor in step.route)]
+        route = [name.split(".")[0], *(name_variant(adaptor, step.chosen) for adaptor in step.route)]
         rows.append({"id": name, "route": route, "outcome": last.describe(name)})
         if reason := last.find_obstacle(name) or ("" if name in reached else UNREACHED):
             unfit[name] = reason
@@ -95,12 +96,6 @@ def _format_unfit(number: int) -> str:
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(clean_line(line))
-
-
-def _name_adaptor(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:
-    """Return an adaptor's name with the values of those options that have several in the recipe."""
-    values = [f"{option}={json.dumps(value)}" for option, value in chosen.get(name, {}).items()]
-    return f"{name} ({', '.join(values)})" if values else name
 
 
 class LastRun:

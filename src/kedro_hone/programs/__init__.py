@@ -163,15 +163,30 @@ def digest_metric(name: str | None, *, project: Path) -> str | None:
     """
     if name is None or ":" not in name:
         return None
-    path = find_code_file(name.rpartition(":")[0], project=project)
-    if path is None:
-        raise HoneError(
-            "metric-unknown",
-            f"The metric {name!r} does not exist.",
-            why="No such module or file was found from the project's root.",
-            hint="Write package.module:function, or path/to/file.py:function from the project's root.",
-        )
-    return digest_file(path)
+    return digest_file(_find_metric(name, project))
+
+
+def locate_metric(name: str | None, *, project: Path) -> tuple[str | None, tuple[str, ...]]:
+    """Return a metric's name for a worker, and the files that it reads: the user's own, by its path.
+
+    Raises:
+        HoneError: As ``digest_metric``.
+    """
+    if name is None or ":" not in name:
+        return name, ()
+    path = str(_find_metric(name, project).resolve())
+    return f"{path}:{name.rpartition(':')[2]}", (path,)
+
+
+def _find_metric(name: str, project: Path) -> Path:
+    if (path := find_code_file(name.rpartition(":")[0], project=project)) is not None:
+        return path
+    raise HoneError(
+        "metric-unknown",
+        f"The metric {name!r} does not exist.",
+        why="No such module or file was found from the project's root.",
+        hint="Write package.module:function, or path/to/file.py:function from the project's root.",
+    )
 
 
 def digest_programs() -> str:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from hone_runtime.contract.adaptor import Adaptor, Need, Options, Place
-from hone_runtime.contract.catalogue import Catalogue, read_catalogue
-from hone_runtime.contract.toolchain import Licence, Toolchain
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Stage
 from hone_runtime.values.base import BACKENDS, Format, Json
-from kedro_hone.recipe.schema import AdaptorSection, Recipe
-from kedro_hone.recipe.variants import Variant, check_converters, check_count, list_variants
+from kedro_hone.recipe.schema import Recipe
+from kedro_hone.recipe.variants import Variant, check_converters, check_count, select_variants
 
 SOURCE = "source"
 """The namespace of the source model itself; the steps directly below it take the pulled model unchanged."""
@@ -102,20 +102,8 @@ def make_plan(recipe: Recipe) -> Plan:
     Raises:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid``: bad options, or too many of them.
     """
-    catalogue = read_catalogue()
-    named = [name for route in recipe.routes for name in route]
-    for name in (*named, *recipe.adaptors):
-        catalogue.find_adaptor(name)
-    for name in recipe.environments:
-        catalogue.find_toolchain(name)
-    toolchains = _select_toolchains(recipe, catalogue)
-    variants: dict[str, tuple[Variant, ...]] = {}
-    for name, adaptor in catalogue.adaptors.items():
-        section = recipe.adaptors.get(name, AdaptorSection())
-        by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named or section.options)
-        if by_default if section.enabled is None else section.enabled:
-            variants[name] = list_variants(adaptor, section.options, clients=max(recipe.clients.values()))
-    routes = generate_routes([catalogue.adaptors[name] for name in variants], chains=recipe.routes, variants=variants)
+    variants, adaptors = select_variants(recipe), read_catalogue().adaptors
+    routes = generate_routes([adaptors[name] for name in variants], chains=recipe.routes, variants=variants)
     return Plan(
         variants=variants,
         routes=routes,
@@ -167,15 +155,6 @@ def list_idle(recipe: Recipe, plan: Plan, source: Format) -> tuple[str, ...]:
     used = {one.toolchain.name for one in converters if one.accepts & formats}
     used |= {step.adaptor.toolchain.name for step in reach_steps(plan.routes, source)}
     return tuple(name for name in dict.fromkeys(recipe.toolchains) if name not in used)
-
-
-def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
-    if recipe.toolchains == "all":
-        return frozenset(catalogue.toolchains)
-    if recipe.toolchains == "default":
-        known = catalogue.toolchains.values()
-        return frozenset(each.name for each in known if each.default and each.licence is not Licence.EVALUATION)
-    return frozenset(catalogue.find_toolchain(name).name for name in recipe.toolchains)
 
 
 def generate_routes(

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.catalogue import Catalogue, read_catalogue
 from hone_runtime.contract.plugins import guard, locate_function
+from hone_runtime.contract.toolchain import Licence
 from hone_runtime.errors import HoneError
 from hone_runtime.values.base import Json
+from kedro_hone.recipe.schema import AdaptorSection, Recipe
 
 if TYPE_CHECKING:
     from kedro_hone.recipe.plan import RouteStep
@@ -45,6 +48,37 @@ class Variant:
     options: Options
     chosen: Mapping[str, Json] = field(default_factory=dict)
     label: str = ""
+
+
+def select_variants(recipe: Recipe) -> dict[str, tuple[Variant, ...]]:
+    """Return the adaptors that take part in a recipe, by name, each with its variants of options.
+
+    Raises:
+        HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid``: bad options, or too many of them.
+    """
+    catalogue = read_catalogue()
+    named = [name for route in recipe.routes for name in route]
+    for name in (*named, *recipe.adaptors):
+        catalogue.find_adaptor(name)
+    for name in recipe.environments:
+        catalogue.find_toolchain(name)
+    toolchains = _select_toolchains(recipe, catalogue)
+    variants: dict[str, tuple[Variant, ...]] = {}
+    for name, adaptor in catalogue.adaptors.items():
+        section = recipe.adaptors.get(name, AdaptorSection())
+        by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named or section.options)
+        if by_default if section.enabled is None else section.enabled:
+            variants[name] = list_variants(adaptor, section.options, clients=max(recipe.clients.values()))
+    return variants
+
+
+def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
+    if recipe.toolchains == "all":
+        return frozenset(catalogue.toolchains)
+    if recipe.toolchains == "default":
+        known = catalogue.toolchains.values()
+        return frozenset(each.name for each in known if each.default and each.licence is not Licence.EVALUATION)
+    return frozenset(catalogue.find_toolchain(name).name for name in recipe.toolchains)
 
 
 def list_variants(adaptor: Adaptor, options: Mapping[str, Json], *, clients: int = 1) -> tuple[Variant, ...]:
@@ -95,6 +129,17 @@ def _list_listed(adaptor: Adaptor, options: Mapping[str, Json]) -> tuple[Variant
     if len({*labels}) < len(labels):  # values that differ only in signs
         return tuple(Variant(one.options, one.chosen, f"{one.label}-{n}") for n, one in enumerate(found.values(), 1))
     return tuple(found.values())
+
+
+def name_variant(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:
+    """Return an adaptor's name with the values of those options that have several in the recipe.
+
+    Args:
+        name: The adaptor.
+        chosen: The options that were chosen from lists, by the adaptor's name.
+    """
+    values = [f"{option}={json.dumps(value)}" for option, value in chosen.get(name, {}).items()]
+    return f"{name} ({', '.join(values)})" if values else name
 
 
 def check_converters(variants: Mapping[str, Sequence[Variant]], converters: Collection[str]) -> None:

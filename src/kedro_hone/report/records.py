@@ -80,6 +80,9 @@ class TuningPoint(Value):
 
     share: float = Field(ge=0, le=1, description="The share of its operators that were quantized.")
     drop: float | None = Field(None, description="The metric's drop; None if it is not a number.")
+    others: dict[str, float | None] = Field(
+        default_factory=dict, description="The drops of the recipe's other metrics."
+    )
     time: float | None = Field(None, ge=0, description="Of all operators, over that of the source, by a profile.")
 
 
@@ -87,8 +90,11 @@ class Tuning(Value):
     """How a tuned quantizer chose the operators that it left as they were."""
 
     strategy: str = Field(description="The strategy's name.")
-    metric: str = Field(description="The program's metric.")
+    metric: str = Field(description="The recipe's metric, or the program's own.")
     limit: float = Field(description="The allowed drop.")
+    others: dict[str, float] = Field(
+        default_factory=dict, description="The allowed drops of the recipe's other metrics."
+    )
     evaluations: int = Field(ge=0, description="How many choices were validated.")
     operators: int = Field(ge=1, description="How many operators can be quantized.")
     int8: int = Field(ge=0, description="How many of them are in int8 in the result.")

@@ -44,11 +44,20 @@ def describe_tuning(tuning: Tuning) -> str:
     """Return one sentence on the result of a tuning."""
     return (
         f"{tuning.int8:,} of {tuning.operators:,} operators are in int8, after {tuning.evaluations:,} validations "
-        f"({tuning.strategy}); the gate allows {format_drop(tuning.metric, tuning.limit)}"
+        f"({tuning.strategy}); the gate allows {_format_drops(tuning.metric, tuning.limit, tuning.others)}"
     )
 
 
 def format_point(point: TuningPoint, metric: str) -> tuple[str, str, str]:
     """Return the cells of a row: the share in int8, the drop, and the speed of the operators against the source's."""
-    drop = "not a number" if point.drop is None else format_drop(metric, point.drop)
-    return format_percent(point.share), drop, format_ratio(1 / point.time) if point.time else "–"  # noqa: RUF001 (typographic)
+    drops = _format_drops(metric, point.drop, point.others)
+    return format_percent(point.share), drops, format_ratio(1 / point.time) if point.time else "–"  # noqa: RUF001 (typographic)
+
+
+def _format_drops(metric: str, drop: float | None, others: Mapping[str, float | None]) -> str:
+    """Return the drops of a metric and of others, which are named."""
+
+    def write(name: str, value: float | None) -> str:
+        return "not a number" if value is None else format_drop(name, value)
+
+    return ", ".join((write(metric, drop), *(f"{name} {write(name, value)}" for name, value in others.items())))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kedro.io import CatalogProtocol, DatasetError
 from kedro.pipeline import Pipeline
@@ -30,6 +30,7 @@ _VALIDATE: Final = "validate"
 """The tag and the name of nodes that validate."""
 _BASE, _TIMES = 1 << 30, 6
 """The memory of a step: bytes for a toolchain's libraries, and how many times the source model's size."""
+_Order: TypeAlias = tuple[bool, float, int, str]
 LEAST_SPEED: Final = 0.5
 """A share of the expected speed of a candidate that only converts. A candidate that is expected to be slower waits
 until all others are tried. It is not tried if the first one is valid."""
@@ -47,6 +48,7 @@ class Schedule:
 
     def __init__(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any], host: Host) -> None:
         self._catalog, self._host = catalog, host
+        self._orders: dict[str, _Order] = {}
         steps = read_plan().routes.steps
         self._steps = {step.namespace: step for step in steps}
         self._places = {step.namespace: place for place, step in enumerate(steps)}
@@ -61,15 +63,7 @@ class Schedule:
         A training that the recipe names is before all other steps: cheaper ones would leave no time for it. Of equals
         the first in the plan is the first, so values of an option are tried as they are listed.
         """
-        ordered = sorted(
-            ready,
-            key=lambda node: (
-                not self._is_first(node),
-                -self.compute_priority(node),
-                self._find_place(node),
-                node.name,
-            ),
-        )
+        ordered = sorted(ready, key=self._find_order)
         if not any(read_route(node.namespace) in self._steps for node in ordered):
             return ordered
         least = self._find_least()
@@ -78,6 +72,13 @@ class Schedule:
             return promising
         self._end_search()
         return ordered
+
+    def _find_order(self, node: Node) -> _Order:
+        """Return the sort key of a node, which is computed once: it does not change in a run."""
+        if node.name not in self._orders:
+            first, priority = self._is_first(node), self.compute_priority(node)
+            self._orders[node.name] = (not first, -priority, self._find_place(node), node.name)
+        return self._orders[node.name]
 
     def _is_first(self, node: Node) -> bool:
         """Return whether a node is no step of a route, or follows trainings, all of which the recipe names."""

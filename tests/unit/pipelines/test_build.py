@@ -33,6 +33,7 @@ def test_each_of_several_values_of_an_option_is_a_namespace_of_its_own():
         compiled = f"{quantized}.onnxruntime_session"
         bound = steps[f"build.{quantized}"].func.keywords["function"].keywords
         assert bound["options"].model_dump()["activations"] == value
+        assert bound["title"] == f'onnxruntime.int8-static (activations="{value}")'
         assert f"{quantized}.outcome" in steps[f"build.{compiled}"].inputs
         bound = validations[f"build.{compiled}"].func.keywords["function"].keywords
         assert bound["options"] == {"onnxruntime.int8-static": {"activations": value}}

@@ -8,7 +8,7 @@ from sample import WINNER, make_evidence
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.records import TuningPoint
 from kedro_hone.report.rendering import render_markdown, render_page
-from kedro_hone.report.tunings import MOST, format_point, list_tunings, read_tuning
+from kedro_hone.report.tunings import MOST, describe_tuning, format_point, list_tunings, read_tuning
 
 NOTES = {
     "strategy": "sensitivity",
@@ -45,6 +45,16 @@ def test_the_curve_is_on_the_page_and_in_the_comment():
     assert "<code>/layer.1/&lt;o&gt;/MatMul</code>" in page
     row = " | ".join(format_point(read_tuning({"tuned": NOTES}).curve[0], "accuracy"))
     assert row in comment
+
+
+def test_the_drops_of_other_metrics_are_in_the_curve():
+    curve = [{**point, "others": {"neighbours": 0.03}} for point in NOTES["curve"]]
+    notes = {**NOTES, "others": {"neighbours": 0.01}, "curve": curve}
+    comment = render_markdown(make(WINNER, notes=notes))
+    drops = format_point(read_tuning({"tuned": notes}).curve[0], "accuracy")[1]
+    assert drops in comment
+    assert drops == "22.8 points, neighbours 0.03"
+    assert describe_tuning(read_tuning({"tuned": notes})).endswith("the gate allows 1.0 points, neighbours 0.01")
 
 
 def test_evidence_with_a_tuning_can_be_read_again():

@@ -233,6 +233,8 @@ def test_what_trains_runs_alone_in_its_turn(make_schedule, monkeypatch):
     assert runner._choose([trains, other], [], schedule) == [trains], "it is the first"
     assert runner._choose([trains, other], [other], schedule) == [], "it waits until nothing runs"
     assert runner._choose([other], [trains], schedule) == []
+    schedule, _ = make_schedule()
+    monkeypatch.setattr(schedule, "count_places", lambda _: 2)
     monkeypatch.setattr(schedule, "compute_priority", lambda node: float(node is other))
     assert runner._choose([trains, other], [], schedule) == [other]
     assert runner._choose([trains, other], [other], schedule) == [other]

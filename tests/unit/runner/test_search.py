@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from kedro.framework.hooks.manager import _NullPluginManager
@@ -41,8 +41,9 @@ def run(monkeypatch):
     folder = SimpleNamespace(stopped=False)
     folder.stop = lambda: setattr(folder, "stopped", True)
 
-    def run(nodes, **arguments):
-        catalog = DataCatalog({"start": MemoryDataset(1), "run": MemoryDataset(folder, copy_mode="assign")})
+    def run(nodes, *, more=MappingProxyType({}), **arguments):
+        known = {"start": MemoryDataset(1), "run": MemoryDataset(folder, copy_mode="assign")}
+        catalog = DataCatalog({**known, **more})
         return SearchRunner(**arguments).run(Pipeline(nodes), catalog, _NullPluginManager())
 
     run.folder = folder
@@ -69,6 +70,23 @@ def test_a_node_that_is_ready_alone_runs_in_the_main_thread(run):
     diary = Diary()
     run([diary.make("first", "start"), diary.make("second", "first")])
     assert {thread for _, thread, _ in diary.seen} == {"MainThread"}
+
+
+def test_a_value_that_no_node_reads_any_more_is_released(run):
+    diary, released = Diary(), []
+
+    class Watched(MemoryDataset):
+        def _release(self):
+            released.append((self.name, [name for name, *_ in diary.seen]))
+
+    nodes = [diary.make("first", "start"), diary.make("second", "first"), diary.make("last", ["first", "second"])]
+    datasets = {name: Watched() for name in ("first", "second", "last")}
+    for name, dataset in datasets.items():
+        dataset.name = name
+    found = run(nodes, more=datasets)
+    assert {name for name, _ in released} == {"first", "second"}
+    assert all(seen == ["first", "second", "last"] for _, seen in released)
+    assert found["last"].load() == "last"
 
 
 def test_no_more_run_at_once_than_may(run):

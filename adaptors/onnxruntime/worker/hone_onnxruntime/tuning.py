@@ -57,9 +57,9 @@ def transform(job: Json) -> Json:
             raise
         return refused
     del model
-    settings, strategy = read_settings(job, began=began), job["options"]["strategy"]
+    settings, strategy = read_settings(job, engine.judge, began=began), job["options"]["strategy"]
     name = f"onnxruntime.int8-{scheme}"
-    tuned = tune(engine, settings, strategy=strategy, plain=name, metric=engine.judge.metric)
+    tuned = tune(engine, settings, strategy=strategy, plain=name)
     if tuned.excluded is None:
         return tuned.notes
     shutil.copytree(engine.build(tuned.excluded), job["output"], dirs_exist_ok=True)
@@ -129,10 +129,10 @@ class _Graph(Engine[Path]):
     def find_class_axes(self, outputs: Outputs) -> Mapping[str, int]:
         return self.judge.find_class_axes(outputs)
 
-    def measure(self, candidate: Path) -> float:
-        return self.judge.measure(rows.run_rows(self._open(candidate).run, self._search, self._fixed or rows.BATCH))
+    def measure(self, candidate: Path) -> Mapping[str, float]:
+        return self.judge.measure_all(rows.run_rows(self._open(candidate).run, self._search, self._fixed or rows.BATCH))
 
-    def measure_source(self) -> float:
+    def measure_source(self) -> Mapping[str, float]:
         stored = self.judge.measure_source()
         return self.measure(self._source) if stored is None else stored
 

@@ -33,8 +33,8 @@ _FOLLOWERS = frozenset(
 def tune_model(job: Json, quantizer: Quantizer, output: Path) -> Json:
     """Write the IR with the chosen operators in int8 into the job's output, and return notes."""
     began, engine, plain = time.monotonic(), _Graph(job, quantizer), "openvino.int8-ptq"
-    settings, strategy = read_settings(job, began=began), job["options"]["strategy"]
-    tuned = tune(engine, settings, strategy=strategy, plain=plain, metric=engine.judge.metric)
+    settings, strategy = read_settings(job, engine.judge, began=began), job["options"]["strategy"]
+    tuned = tune(engine, settings, strategy=strategy, plain=plain)
     if tuned.excluded is None:
         return tuned.notes
     noted = {**tuned.notes["metadata"]["tuned"], "corrects_bias": engine.corrects_bias}
@@ -104,10 +104,10 @@ class _Graph(Engine[Any]):
     def find_class_axes(self, outputs: Outputs) -> Mapping[str, int]:
         return self.judge.find_class_axes(outputs)
 
-    def measure(self, candidate: Any) -> float:
-        return self.judge.measure(rows.run_rows(self._open(candidate).run, self._search, self._size))
+    def measure(self, candidate: Any) -> Mapping[str, float]:
+        return self.judge.measure_all(rows.run_rows(self._open(candidate).run, self._search, self._size))
 
-    def measure_source(self) -> float:
+    def measure_source(self) -> Mapping[str, float]:
         stored = self.judge.measure_source()
         return self.measure(self._quantizer.model) if stored is None else stored
 

@@ -103,7 +103,7 @@ def make_probes(
         for what, text in (("empty text", ""), ("unseen text", "\u2042 unseen")):
             found.append(make(f"{what} in {_join(names)}", {name: np.full(base[name].shape, text) for name in names}))
     found += _list_floats({name: array for name, array in others.items() if array.dtype.kind == "f"}, make)
-    found += _resize(specs, base, limits, single=_list_single(specs, masks))
+    found += _resize(specs, base, limits, masks=masks)
     for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
         found += _list_integers({name: base[name] for name in names}, random, make)
     return found  # integers are last: a source may interpret them as sizes
@@ -206,14 +206,15 @@ def _list_single(specs: Sequence[TensorSpec], masks: Mapping[str, Collection[str
 
 
 def _resize(
-    specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int], *, single: Collection[str]
+    specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int], *, masks: Mapping[str, Collection[str]]
 ) -> Iterator[Probe]:
     """Yield the rows with one dimension at other sizes: 1, half and twice that of the data, or its largest.
 
     Signals and images have a minimum size that no file states: a kernel that is larger than the input is meaningless.
     So only tokens and other integers, such as a text of one token, must be right at the size 1; it is unlike the data
-    but for the dimensions ``single``.
+    unless a mask has a single one.
     """
+    single = _list_single(specs, masks)
     known: dict[str, int] = {}
     tokens: set[str] = set()
     for spec in specs:
@@ -228,13 +229,19 @@ def _resize(
             unlike = small == 1 and dim not in single
             yield Probe(name=f"{dim} of {small}", feeds=cut, sizes={dim: small}, lenient=lenient, unlike_data=unlike)
         large = min(limits.get(dim, 2 * size), _MOST_TIMES * size)
-        grown = {spec.name: _grow(base[spec.name], spec.shape, dim, large) for spec in specs}
+        grown = {spec.name: _grow(base[spec.name], spec, dim, large, stretch=spec.name in masks) for spec in specs}
         if large > size and sum(array.size for array in grown.values()) <= _MOST_ELEMENTS:
             yield Probe(name=f"{dim} of {large}", feeds=grown, sizes={dim: large})
 
 
-def _grow(array: NDArray[Any], dims: tuple[int | str, ...], dim: str, size: int) -> NDArray[Any]:
-    for axis, name in enumerate(dims):
+def _grow(array: NDArray[Any], spec: TensorSpec, dim: str, size: int, *, stretch: bool) -> NDArray[Any]:
+    """Return an input that is larger in a dimension: its elements again and again, or, of a mask, each several times.
+
+    So right padding remains right padding.
+    """
+    for axis, name in enumerate(spec.shape):
         if axis and name == dim:
-            array = np.take(array, range(size), axis=axis, mode="wrap")
+            places = np.arange(size)
+            stretched = places * array.shape[axis] // size
+            array = np.take(array, stretched if stretch else places % array.shape[axis], axis=axis)
     return np.ascontiguousarray(array)

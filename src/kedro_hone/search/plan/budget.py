@@ -75,11 +75,18 @@ class Budget:
         """Return how many seconds are left for a phase: infinite if the budget is unlimited, 0 once stopped."""
         return 0.0 if self.run.is_stopped() else self.seconds * phase.value - self.run.read_seconds()
 
-    def find_reason(self, phase: Phase, expected: float | None) -> str | None:
-        """Return why a step with these expected seconds (None if unknown) must not start; None if it may."""
+    def find_reason(self, phase: Phase, expected: float | None, *, trains: bool = False) -> str | None:
+        """Return why a step must not start; None if it may.
+
+        Args:
+            phase: The phase that it belongs to.
+            expected: Its expected seconds, those that it needs at least if it ``trains``; None if unknown.
+            trains: Whether the step is a training.
+        """
         if self.run.is_stopped():
             return INTERRUPTED
-        takes = "" if expected is None else f"it takes about {max(1.0, expected):.0f} s, and "
+        needs = "a training needs at least" if trains else "it takes about"
+        takes = "" if expected is None else f"{needs} {max(1.0, expected):.0f} s, and "
         if phase is not Phase.RACE and (ended := self.run.read_end()):  # valid candidates are still raced
             return f"{takes}{ended}"
         left = self.find_left(phase)

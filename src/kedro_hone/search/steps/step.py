@@ -27,7 +27,6 @@ from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.workers.host.full_disk import check_full_disk
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
-from kedro_hone.programs import LIBRARY
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
@@ -37,6 +36,7 @@ from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
 from kedro_hone.search.steps.inheritance import inherit_metadata
 from kedro_hone.search.steps.lines import format_step
 from kedro_hone.search.steps.mismatch import find_mismatch, find_written
+from kedro_hone.search.steps.programs import describe_program, digest_program
 from kedro_hone.search.steps.records import checkout_records
 from kedro_hone.search.steps.runtimes import digest_workers
 
@@ -51,14 +51,16 @@ def transform(
     *,
     reference: Reference,
     expected: float | None = None,
+    title: str = "",
 ) -> Outcome:
     """Run one adaptor on an artifact, or return its result from the store.
 
-    ``expected`` is how many seconds that takes, if known: the adaptor is not run if the budget has fewer left. Options
-    that depend on the machine are resolved here, for both the key and the worker. Returns the artifact, or a refusal or
-    failure (not raised), with its route's steps.
+    ``expected`` is how many seconds that takes, if known: the adaptor is not run if the budget has fewer left. The
+    ``title`` is its name in the log, by default its own. Options that depend on the machine are resolved here, for both
+    the key and the worker. Returns the artifact, or a refusal or failure (not raised), with its route's steps.
     """
-    outcome, facts = _Step(adaptor, parent, context, reference, read_host(), expected).find_or_build(options)
+    named = title or adaptor.name
+    outcome, facts = _Step(adaptor, parent, context, reference, read_host(), expected, named).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -80,6 +82,7 @@ class _Step:
     reference: Reference
     host: Host
     expected: float | None
+    title: str
 
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; no facts if the adaptor could not be tried."""
@@ -100,7 +103,7 @@ class _Step:
         if found is not None and not (found.is_tried_again(run) or goes_on(store, key, found, run=run)):
             return self._reuse(found)
         phase = choose_phase(adaptor, self.parent, self.expected)
-        if (reason := budget.find_reason(phase, self.expected)) is not None:
+        if (reason := budget.find_reason(phase, self.expected, trains=self.adaptor.trains)) is not None:
             return self._leave(self._leave_out(reason)) if found is None else self._reuse(found)
         created = dt.datetime.now(dt.UTC).isoformat()
         outcome, facts = self._build(environment, decided, key, budget)
@@ -184,7 +187,7 @@ class _Step:
         # Most adaptors are for sources of other formats, which is not worth a line.
         strange = isinstance(outcome, Refused) and outcome.slug == "format" and not self.parent.steps
         level = logging.DEBUG if strange else logging.INFO
-        logger.log(level, "%s", format_step(word, self.adaptor.name, route, outcome, seconds=seconds))
+        logger.log(level, "%s", format_step(word, self.title, route, outcome, seconds=seconds))
 
     def _make_key(self, environment: str, options: Options) -> tuple[str, dict[str, Json]]:
         samples, needs = self.context.samples.digest, self.adaptor.needs
@@ -199,7 +202,7 @@ class _Step:
             shapes=self.context.recipe.all_shapes,
             calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
             training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
-            program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
+            program=digest_program(self.adaptor, self.context, self.reference),
             takes=find_written(self.adaptor, self.context.recipe),
             **self._find_limits(),
         )
@@ -244,7 +247,7 @@ class _Step:
             options=options.model_dump(mode="json"),
             calibration=str(context.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
             training=self._find_training(),
-            program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
+            program=self._describe_program(),
             takes=find_written(self.adaptor, self.context.recipe),
             **self._find_limits(),
             shapes=recipe.all_shapes,
@@ -263,19 +266,10 @@ class _Step:
         splits = self.context.samples.splits
         return str(self.context.locate(splits[TRAINING].feeds)) if Need.TRAINING_DATA in self.adaptor.needs else None
 
-    def _describe_program(self) -> dict[str, Json]:
-        context, search = self.context, self.context.samples.splits[SEARCH]
-        tree = context.store.locate_tree(self.reference.digest)
-        return {
-            "path": str(context.program),
-            "library": str(LIBRARY),
-            "options": dict(context.recipe.program.options),
-            "feeds": str(context.locate(search.feeds)),
-            "targets": str(context.locate(search.targets)),
-            "source": str(tree / self.reference.outputs),
-            "outputs": [spec.name for spec in self.parent.outputs],
-            **({"teacher": str(tree / self.reference.training)} if Need.TRAINING_DATA in self.adaptor.needs else {}),
-        }
+    def _describe_program(self) -> dict[str, Json] | None:
+        if Need.PROGRAM not in self.adaptor.needs:
+            return None
+        return describe_program(self.adaptor, self.parent, self.context, self.reference)
 
     def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it if it is identical to its parent."""

@@ -107,7 +107,6 @@ def test_the_classes_are_where_the_largest_score_is_predicted(array, predictions
 
 
 SEGMENTATION = """
-METRIC = "pixel_accuracy"
 def decode(outputs, options): return outputs["y"].argmax(1)
 def score(predictions, targets, options): return (predictions == targets["label"]).mean((1, 2))
 def metric(predictions, targets, options): return float((predictions == targets["label"]).mean())
@@ -137,7 +136,7 @@ def test_a_programs_predictions_decide(tmp_path, program, outputs, axes):
     path = LIBRARY / program / "__init__.py"
     if program in OWN:
         path = tmp_path / f"{program}.py"
-        path.write_text(OWN[program])
+        path.write_text(f'METRIC, HIGHER_IS_BETTER = "own", True\n{OWN[program]}')
     np.savez(tmp_path / "targets.npz", target=np.zeros(32))
     targets = {"targets": tmp_path / "targets.npz", "outputs": ["y"]}
     row = {"path": str(path), "library": str(LIBRARY), "options": {}, **targets}

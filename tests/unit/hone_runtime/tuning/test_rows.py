@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from hone_runtime.tuning.rows import read_rows, run_rows
 from hone_runtime.tuning.search import DROP, read_settings
 
+JUDGE = SimpleNamespace(metric="cosine", limits={"neighbours": 0.02})
 ROWS = {"x": np.arange(10.0).reshape(10, 1), "y": np.arange(10)}
 
 
@@ -40,12 +42,13 @@ def test_only_the_first_rows_are_read(tmp_path):
 
 
 def test_a_job_without_limits_has_the_gates_default():
-    settings = read_settings({"options": {"evaluations": 5}}, began=time.monotonic())
-    assert (settings.limit, settings.evaluations, settings.seconds) == (DROP, 5, None)
+    settings = read_settings({"options": {"evaluations": 5}}, JUDGE, began=time.monotonic())
+    assert (settings.evaluations, settings.seconds) == (5, None)
+    assert settings.limits == {"cosine": DROP, "neighbours": 0.02}
 
 
 def test_the_time_since_the_step_began_is_used_up():
     job = {"options": {"evaluations": 5}, "drop": 0.05, "seconds": 100.0}
-    settings = read_settings(job, began=time.monotonic() - 30)
-    assert settings.limit == 0.05
+    settings = read_settings(job, JUDGE, began=time.monotonic() - 30)
+    assert settings.limits == {"cosine": 0.05, "neighbours": 0.02}
     assert settings.seconds == pytest.approx(70, abs=1)

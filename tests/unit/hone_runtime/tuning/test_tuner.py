@@ -42,10 +42,10 @@ class Additive(Engine[frozenset[str]]):
         return {}
 
     def measure(self, candidate):
-        return self.base - sum(self.damage[name] for name in candidate)
+        return {"accuracy": self.base - sum(self.damage[name] for name in candidate)}
 
     def measure_source(self):
-        return self.base
+        return {"accuracy": self.base}
 
     def time(self, candidate):
         return sum(self.times.values()) - 0.5 * sum(self.times[name] for name in candidate)
@@ -55,8 +55,8 @@ class Additive(Engine[frozenset[str]]):
 
 
 def tune_it(engine, strategy="sensitivity", **settings):
-    settings = Settings(**{"limit": LIMIT, "clock": lambda: engine.now, **settings})
-    return tune(engine, settings, strategy=strategy, plain="toy.int8", metric="accuracy")
+    settings = Settings(**{"limits": {"accuracy": LIMIT}, "clock": lambda: engine.now, **settings})
+    return tune(engine, settings, strategy=strategy, plain="toy.int8")
 
 
 def make_damage(count, guilty, rest=1e-6):
@@ -77,6 +77,40 @@ def test_a_drop_between_the_margin_and_the_limit_is_not_accepted():
     assert tune_it(Additive({"a": LIMIT * 0.99, "b": 0.0})).excluded == {"a"}
 
 
+def test_a_drop_of_another_metric_counts_as_well():
+    """The neighbours of a sentence change long before its cosine does."""
+
+    class Neighbours(Additive):
+        def measure(self, candidate):
+            return super().measure(candidate) | {"neighbours": 1.0 - 0.1 * len(candidate & {"op3", "op4"})}
+
+        def measure_source(self):
+            return super().measure_source() | {"neighbours": 1.0}
+
+    engine = Neighbours(make_damage(12, {"op3": 1e-4, "op4": 2e-4}))
+    found = tune_it(engine, limits={"accuracy": LIMIT, "neighbours": 0.1})
+    assert found.excluded == {"op3", "op4"}
+    tuned = found.notes["metadata"]["tuned"]
+    assert (tuned["metric"], tuned["limit"], tuned["others"]) == ("accuracy", LIMIT, {"neighbours": 0.1})
+    assert tuned["curve"][0]["others"] == {"neighbours": pytest.approx(0.2)}
+    assert tune_it(engine).notes["nothing_to_do"].endswith("accuracy drops by 0.0003 on the search split")
+
+
+def test_a_refusal_has_every_metric_and_its_accepted_drop():
+    class Broken(Additive):
+        def measure(self, candidate):
+            return super().measure(candidate) | {"neighbours": 1.0 - bool(candidate)}
+
+        def measure_source(self):
+            return super().measure_source() | {"neighbours": 1.0}
+
+    reason = tune_it(Broken(make_damage(12, {})), limits={"accuracy": LIMIT, "neighbours": 0.1}).notes["refused"]
+    assert reason.endswith(
+        "on the search split, accuracy drops by 0.0000, where 0.01 is accepted; "
+        "neighbours drops by 1.0000, where 0.05 is accepted"
+    )
+
+
 def test_exactly_the_guilty_operators_stay_in_fp32():
     guilty = {f"op{n}": 0.05 * k for k, n in enumerate((3, 11, 30, 44, 48), 1)}
     found = tune_it(Additive(make_damage(49, guilty)))
@@ -85,7 +119,7 @@ def test_exactly_the_guilty_operators_stay_in_fp32():
     assert (tuned["int8"], tuned["operators"], tuned["scored"]) == (44, 49, 49)
     assert tuned["evaluations"] <= 8
     assert len(tuned["curve"]) == tuned["evaluations"]
-    assert tuned["curve"][0] == {"share": 1, "drop": pytest.approx(0.75, rel=0.01), "time": 0.5}
+    assert tuned["curve"][0] == {"share": 1, "drop": pytest.approx(0.75, rel=0.01), "others": {}, "time": 0.5}
 
 
 def test_the_budget_alone_finds_the_set_if_the_drop_grows_linearly():
@@ -129,7 +163,7 @@ def test_a_score_that_is_not_a_number_keeps_the_operator_in_fp32():
 def test_a_metric_that_is_not_a_number_does_not_hold():
     class Undefined(Additive):
         def measure(self, candidate):
-            return math.nan if "b" in candidate else super().measure(candidate)
+            return {"accuracy": math.nan} if "b" in candidate else super().measure(candidate)
 
     found = tune_it(Undefined({"a": 0.0, "b": 0.3, "c": 0.0}))
     assert found.excluded == {"b"}

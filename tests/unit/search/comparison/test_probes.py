@@ -78,6 +78,15 @@ def test_the_size_1_is_unlike_data_in_which_no_row_is_so_short(short):
     }
 
 
+@pytest.mark.parametrize("row", [[1] * 8 + [0] * 4, [0] * 3 + [1] * 9, [1] * 12])
+def test_a_longer_mask_has_the_pattern_of_the_data(row):
+    """Repeated as a whole, right padding would become a hole, which a network that was trained has never seen."""
+    found = make(IDS, ("attention_mask", np.tile(np.array(row), (20, 1)), ("batch", "length")))
+    grown = found["length of 24"].feeds["attention_mask"]
+    assert grown.tolist() == [[each for each in row for _ in range(2)]] * len(grown)
+    assert list_patterns(grown) == list_patterns(np.array([row]))
+
+
 @pytest.mark.parametrize("dtype", [bool, np.float32, np.uint8])
 def test_masks_of_other_types_and_ranks_are_known(dtype):
     allowed = np.ones((9, 2, 6), dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import pytest
@@ -124,7 +125,7 @@ def test_the_limits_of_gates_are_in_the_job_and_the_key_of_adaptors_that_need_th
     def make(**gates):
         gates = context.recipe.gates.model_copy(update=gates)
         own = replace(context, recipe=context.recipe.model_copy(update={"gates": gates}))
-        step = _Step(adaptor, context.source, own, None, read_host(), None)
+        step = _Step(adaptor, context.source, own, None, read_host(), None, "")
         job = step._make_job(tmp_path, adaptor.options())
         return (job.conversion, job.drop), step._make_key("environment", adaptor.options())[0]
 
@@ -148,3 +149,10 @@ def test_a_training_that_cannot_go_on_loses_nothing(context, monkeypatch):
             again = transform(trains, toy.ToyOptions(), context.source, run_in(context, "2"), reference=None)
         assert again.digest == first.digest
     assert transform(trains, toy.ToyOptions(), context.source, run_in(context, "3"), reference=None) == first
+
+
+def test_the_log_has_the_values_that_tell_variants_apart(context, caplog):
+    caplog.set_level(logging.INFO)
+    options = toy.COMPILE.options()
+    transform(toy.COMPILE, options, context.source, context, reference=None, title="toy.compile (level=2)")
+    assert "built     toy.compile (level=2) in " in caplog.text

@@ -93,7 +93,7 @@ def write_recipe(network: Network, *, budget: float, compressors: list[str]) -> 
     adaptors = given.get("adaptors", {}) | recipe.get("adaptors", {})
     recipe["adaptors"] = adaptors | {name: {"enabled": False} for name in off}
     recipe |= {"threads": 2, "budget": budget, "publish": {"enabled": False}, "confirm": {"looks": [7]}}
-    recipe["toolchains"] = ["pytorch", "onnxruntime", "openvino", "compress"]
+    recipe.setdefault("toolchains", ["pytorch", "onnxruntime", "openvino", "compress"])
     (network.project / path).write_text(yaml.safe_dump({"hone": recipe}))
 
 
@@ -236,7 +236,10 @@ RECIPES: dict[str, Recipe] = {
         "gates": {"speedup": 1.05, "drop": 0.02},
     },
     "minilm": {
-        "adaptors": {name: {"enabled": True} for name in ("onnxruntime.int8-tuned", "openvino.int8-tuned")},
+        "adaptors": {
+            **{name: {"enabled": True} for name in ("onnxruntime.int8-tuned", "openvino.int8-tuned")},
+            **{name: {"enabled": False} for name in ("onnxruntime.fused", "openvino.int8-weights")},  # never its winner
+        },
     },
 }
 MAKERS = {"resnet": make_resnet, "text": make_text}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.adaptor import Adaptor, Need
 from hone_runtime.values.base import CPU
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.forecast import forecast
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node, place_stage
-from kedro_hone.recipe.plan import BUILD, SOURCE, TRAINS, Plan
+from kedro_hone.recipe.plan import BUILD, SOURCE, TRAINS, UNDISTURBED, Plan
 from kedro_hone.recipe.variants import name_variant
 
 
@@ -61,4 +61,6 @@ def _list_tags(adaptor: Adaptor) -> list[str]:
         tags.append("needs.bench")
     if adaptor.trains:
         tags.append(TRAINS)
+    if adaptor.trains or Need.DROP_LIMIT in adaptor.needs:  # a tuner measures the times of operators
+        tags.append(UNDISTURBED)
     return tags

@@ -30,8 +30,12 @@ BUILD = "build"
 """The namespace of the stage that builds and validates, before those of the routes in the names of its nodes."""
 
 TRAINS = "trains"
-"""The tag of nodes that train. They run alone as those that measure, but start in their turn: the threads of a training
-wait for each other in each layer, and with a neighbour on the same cores one took four to ten times as long."""
+"""The tag of nodes that train."""
+
+UNDISTURBED = "undisturbed"
+"""The tag of nodes that train, or that measure the times of operators. They run alone as those that race, but start in
+their turn. The threads of a training wait for each other in each layer: with a neighbour on the same cores one took
+four to ten times as long."""
 
 
 def read_route(namespace: str | None) -> str:

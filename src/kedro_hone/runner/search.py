@@ -23,7 +23,7 @@ from pluggy import PluginManager
 
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.host import Host
-from kedro_hone.recipe.plan import TRAINS
+from kedro_hone.recipe.plan import UNDISTURBED
 from kedro_hone.runner.schedule import ALONE, Schedule
 
 
@@ -35,7 +35,7 @@ class SearchRunner(AbstractRunner):
         max_workers: How many nodes may run at once, if the memory suffices; by default the number of cores.
     """
 
-    _alone: ClassVar[frozenset[str]] = frozenset({ALONE, TRAINS})
+    _alone: ClassVar[frozenset[str]] = frozenset({ALONE, UNDISTURBED})
     """The tags of nodes that run alone."""
 
     def __init__(self, is_async: bool = False, max_workers: int | None = None) -> None:  # noqa: ARG002, FBT001, FBT002 - Kedro's
@@ -93,7 +93,7 @@ class SearchRunner(AbstractRunner):
         if any(self._alone & node.tags for node in running):
             return []
         ordered = schedule.sort(ready, idle=not running)
-        if ordered and TRAINS in self._alone & ordered[0].tags:
+        if ordered and UNDISTURBED in self._alone & ordered[0].tags:
             return [] if running else ordered[:1]
         together = [node for node in ordered if not self._alone & node.tags]
         if not together and not running:

@@ -228,7 +228,7 @@ def test_what_trains_runs_alone_in_its_turn(make_schedule, monkeypatch):
     """The threads of a neighbour make a training ten times as slow."""
     schedule, _ = make_schedule()
     monkeypatch.setattr(schedule, "count_places", lambda _: 2)
-    trains, other = place("compress", None, "build", "trains"), place("validate", "pytorch")
+    trains, other = place("compress", None, "build", "undisturbed"), place("validate", "pytorch")
     runner = SearchRunner(max_workers=2)
     assert runner._choose([trains, other], [], schedule) == [trains], "it is the first"
     assert runner._choose([trains, other], [other], schedule) == [], "it waits until nothing runs"

@@ -88,7 +88,12 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 @click.option("--publish/--no-publish", default=False, help="Publish a winner; not by default.")
 @click.option("--allow", multiple=True, help="What a winner may be that is withheld by default: anomalous.")
 @click.option("--to", metavar="URI", help="The model that a winner is published to, where it is another one.")
-@click.option("--set", "settings", **_MANY, help="Any other key of the recipe, such as gates.size_mb=5.")
+@click.option(
+    "--set",
+    "settings",
+    **_MANY,
+    help="Any other key of the recipe, such as gates.size_mb=5 or adaptors[tvm.cpu].enabled=false.",
+)
 @click.option("--folder", type=_FOLDER, help="Where the run and the store are; in the user's cache if not given.")
 @click.option("--save", type=_FOLDER, help="Write what was derived to this folder, as a project of three files.")
 @click.option("--dry-run", is_flag=True, help="Print the recipe, the catalog and the routes; build nothing.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,18 +23,19 @@ _WRITTEN: Final = ("conf", "conf/base", "conf/local", "data", DATA)
 """The folders of a derived project in which files are replaced."""
 LOCK: Final = Path("data", "hone", "optimize.lock")
 """The lock of a folder in which a project is derived."""
+_BETWEEN_KEYS: Final = re.compile(r"\.(?![^\[]*\])")
 _ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by dotted names as nested mappings.
+    """Return settings by dotted names as nested mappings; a key with a dot is in brackets, as in Kedro's ``--params``.
 
     Raises:
         HoneError: ``option-invalid``: one of them is a section of another, and has a value of its own.
     """
     nested: dict[str, Any] = {}
     for name, value in settings.items():
-        *parents, key = name.split(".")
+        *parents, key = (part.strip("[]") for part in _BETWEEN_KEYS.split(name.replace("[", ".[")))
         place = nested
         for parent in parents:
             place = place.setdefault(parent, {})

@@ -263,9 +263,8 @@ def _explain(problem: Mapping[str, Any]) -> str:
     *parents, key = problem["loc"]
     if parents[:1] == ["adaptors"] and (name := _find_adaptor(*problem["loc"][1:])):
         return (
-            f"{where}: names of adaptors hold a dot, and a key with a dot is two keys to --params; write, say, "
-            f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
-            f"or --params 'hone.adaptors[{name}].enabled=false'"
+            f"{where}: the name of an adaptor contains a dot, and a key with a dot is two keys; write it in brackets, "
+            f"as in 'adaptors[{name}].enabled=false'"
         )
     sections: dict[str, type[Value]] = {
         "gates": compose_gates(read_gates()),

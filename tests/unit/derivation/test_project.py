@@ -69,6 +69,9 @@ def test_a_project_is_saved_with_its_splits(tmp_path):
 
 def test_dotted_names_are_sections():
     assert nest({"gates.drop": 0.1, "gates.speedup": 2, "seed": 1}) == {"gates": {"drop": 0.1, "speedup": 2}, "seed": 1}
+    bracketed = {"adaptors[onnxruntime.int8-dynamic].enabled": False, "adaptors[x.y].options.a": 1}
+    assert nest(bracketed)["adaptors"] == {"onnxruntime.int8-dynamic": {"enabled": False}, "x.y": {"options": {"a": 1}}}
+    assert nest({"gates..drop": 1}) == {"gates": {"": {"drop": 1}}}, "a mistyped key stays unknown"
 
 
 def test_a_section_with_a_value_has_no_keys():

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from hone_runtime.worker.imports import require_cpu
 
 from . import compilers, jobs, models
+from .threads import CallersThreads
 
 Array = np.ndarray[Any, Any]
 
@@ -105,12 +106,20 @@ def _checks_types_only(node: fx.Node) -> bool:
 class Session:
     """A loaded model, with its inputs' names in the order of its arguments, and the names of its results."""
 
-    def __init__(self, call: Callable[..., Any], artifact: dict[str, Any], keywords: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        artifact: dict[str, Any],
+        keywords: Sequence[str] = (),
+        *,
+        threads: CallersThreads,
+    ) -> None:
         self.inputs, self.outputs = ([spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs"))
-        self._call, self._keywords = call, keywords
+        self._call, self._keywords, self._threads = call, keywords, threads
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
+        self._threads.count  # noqa: B018 - sets it in this thread
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
         with torch.inference_mode():
             value = models.call(self._call, tensors, self._keywords) if self._keywords else self._call(*tensors)
@@ -158,7 +167,8 @@ class StaticPackages:
         RuntimeError: The packages were compiled for another kind of CPU.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, threads: CallersThreads) -> None:
+        self._threads = threads
         index = json.loads((folder / "index.json").read_text())
         here = torch.backends.cpu.get_cpu_capability()
         if index["cpu"] != here:
@@ -176,6 +186,7 @@ class StaticPackages:
         Raises:
             ValueError: No package was compiled for them. A package itself would return the wrong number of rows.
         """
+        self._threads.count  # noqa: B018 - sets it in this thread
         shapes = tuple(feeds[name].shape for name in self.inputs)
         loader = self._loaders.get(shapes)
         if loader is None:
@@ -193,22 +204,22 @@ def open_session(job: models.Job) -> Session | StaticPackages:
     require_cpu(job)
     artifact, options = job["input"], job["input"].get("run_options") or {}
     folder, form, compiled = Path(artifact["path"]), artifact["format"], options.get("compile")
-    torch.set_num_threads(job["threads"])
+    threads = CallersThreads(job["threads"])
     if form == "aot-inductor":
-        return StaticPackages(folder)
+        return StaticPackages(folder, threads=threads)
     if form == "torchscript":
-        return EagerSession(torch.jit.load(folder / "model.ts", map_location="cpu"), artifact)
+        return EagerSession(torch.jit.load(folder / "model.ts", map_location="cpu"), artifact, threads=threads)
     if form in {"pytorch-module", "torchscript-module", "transformers"}:
         flat = jobs.open_module(job)
     else:
         flat = models.flatten_program(models.read_program(folder / "model.pt2", job["trust"]))
         if not compiled:
-            return AuthorsSession(PlainProgram(flat), artifact)
+            return AuthorsSession(PlainProgram(flat), artifact, threads=threads)
     if not compiled:
-        return AuthorsSession(flat.model, artifact, flat.keywords)
+        return AuthorsSession(flat.model, artifact, flat.keywords, threads=threads)
     compilers.skip_vector_check()
     call = torch.compile(flat.model, mode=options.get("mode", "default"), dynamic=options.get("dynamic"))
-    session = Session(call, artifact, flat.keywords)
+    session = Session(call, artifact, flat.keywords, threads=threads)
     for shape in job["shapes"]:
         tensors = jobs.make_examples(artifact["inputs"], shape["sizes"])
         session.run({name: tensor.numpy() for name, tensor in zip(session.inputs, tensors, strict=True)})

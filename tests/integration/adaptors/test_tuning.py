@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("outlier_models.py")
 LIMIT = 0.02
 INPUTS = {"transformer": "ids", "cnn": "image", "residual": "image"}
 PROGRAM = """
-METRIC = "accuracy"
+METRIC, HIGHER_IS_BETTER = "accuracy", True
 def decode(outputs, options):
     return outputs["logits"].argmax(1)
 def score(predictions, targets, options):

@@ -56,7 +56,7 @@ class Need(StrEnum):
     CONVERSION_LIMIT = "conversion-limit"
     """The recipe's ``gates.conversion``: the worker compares the converted model with the source."""
     DROP_LIMIT = "drop-limit"
-    """The recipe's ``gates.drop``: the worker chooses what it quantizes by the program's metric."""
+    """The recipe's ``gates.drop`` and ``gates.drops``: the worker chooses what it quantizes by their metrics."""
     GPU = "gpu"
     AVX512_VNNI = "avx512_vnni"
     AVX512_BF16 = "avx512_bf16"

@@ -66,13 +66,14 @@ class Job(Value):
             others.
         seconds: The time limit of the function; tuning ends before it.
         conversion: The share of rows in which a converted model may differ; None for the worker's default.
-        drop: The allowed drop of the program's metric; None for the worker's default.
+        drop: The allowed drop of the recipe's metric; None for the worker's default.
         program: For a program that the worker calls: ``path`` and ``library`` (arguments of
             ``worker.imports.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``; with a
             training split also ``teacher``, an npz file of the source model's outputs for it.
             ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
             with ``NEEDS_TARGETS = False``. ``metric`` is the recipe's metric, None for the program's own; ``drops``
-            are the others by name, each with its ``metric`` and its ``limit``; ``files`` are those of the user's.
+            are the others by name, each with its ``metric`` and its ``limit``; ``files`` are those of the user's
+            metrics, which the sandbox lets the worker read.
         shapes: The shapes that every candidate must serve.
         produces: The format that the adaptor writes.
         trust: The names that the recipe trusts. Absolute directories in it are put on the import path.

@@ -1,1 +1,1 @@
-"""Tuning: choose the operators of a model that are quantized, within a limit of the program's metric."""
+"""Tuning: choose the operators of a model that are quantized, within the limits of the recipe's metrics."""

@@ -21,15 +21,16 @@ class Judge:
 
     Attributes:
         metric: The name of the metric whose drop is limited: the recipe's, or the program's own.
+        missing: Why the recipe's metric cannot be computed here, so that ``metric`` is the program's own; or empty.
         sign: 1 if a higher metric is better, otherwise -1.
-        limits: The allowed drop of each other metric in the recipe, by name.
+        limits: The allowed drop of each other metric in the recipe that can be computed here, by name.
         outputs: The names of the outputs that the program reads.
     """
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         """Import the program, find its metrics, and read its targets.
 
-        A metric that this environment cannot compute is printed and left out: the gates measure it later.
+        A metric that this environment cannot compute is printed: the gates measure it later.
 
         Args:
             row: The ``program`` of a job.
@@ -42,22 +43,33 @@ class Judge:
             self._targets = dict(prepared)
         if not getattr(self._program, "NEEDS_TARGETS", True):
             self._targets = self._shared.merge_targets(self._program, self._targets, self._read_source())
-        self._count = max((len(array) for array in self._targets.values()), default=0)
-        self._main = self._find_metric(row.get("metric")) or self._find_metric(None)
+        found, self.missing = self._find_metric(row.get("metric"))
+        self._main = found or self._find_metric(None)[0]
         self.metric, self.sign = str(self._main.name), 1.0 if self._main.higher_is_better else -1.0
-        drops = row.get("drops", {}).items()
-        others = {name: (self._find_metric(given["metric"]), given["limit"]) for name, given in drops}
-        self._others = {name: metric for name, (metric, _) in others.items() if metric is not None}
-        self.limits = {name: float(limit) for name, (metric, limit) in others.items() if metric is not None}
+        self._others, self.limits = dict[str, Any](), dict[str, float]()
+        for name, given in row.get("drops", {}).items():
+            metric, missing = self._find_metric(given["metric"])
+            if not missing:
+                key = name if name != self.metric else f"{name} (gates.drops)"
+                self._others[key], self.limits[key] = metric, float(given["limit"])
 
     def measure(self, outputs: Mapping[str, Array]) -> float:
         """Return the metric over all rows of the split; higher is better."""
         return self._measure(self._main, outputs)
 
     def measure_all(self, outputs: Mapping[str, Array]) -> dict[str, float]:
-        """Return every metric over all rows of the split, by name, that of ``measure`` first; higher is better."""
-        others = {name: self._measure(metric, outputs) for name, metric in self._others.items()}
-        return {self.metric: self.measure(outputs), **others}
+        """Return every metric over all rows of the split, by name, that of ``measure`` first; higher is better.
+
+        A metric that raises is NaN: many have no value for outputs of a single class, or that are not finite.
+        """
+        found = dict[str, float]()
+        for name, metric in {self.metric: self._main, **self._others}.items():
+            try:
+                found[name] = self._measure(metric, outputs)
+            except Exception as error:  # noqa: BLE001 - a person's metric may raise anything
+                print(f"{name} has no value: {error}", flush=True)  # noqa: T201 (the log)
+                found[name] = math.nan
+        return found
 
     def score(self, outputs: Mapping[str, Array], rows: Sequence[int]) -> tuple[float, list[float] | None]:
         """Return the metric over some rows and the score of each; NaN if too few, None if it has no scores."""
@@ -66,7 +78,7 @@ class Judge:
         try:
             value = self.sign * float(self._main.value(predictions, targets))
         except Exception:  # a person's metric may raise anything for a single row
-            if len(rows) == self._count:
+            if len(rows) == self._shared.count_rows(self._targets):
                 raise
             value = math.nan
         return value, None if scores is None else [float(score) for score in scores]
@@ -86,17 +98,18 @@ class Judge:
             return {}
         return find_class_axes(outputs, predictions)
 
-    def _find_metric(self, name: str | None) -> Any:
-        """Return a metric, the program's own by default; None if it cannot be computed here."""
+    def _find_metric(self, name: str | None) -> tuple[Any, str]:
+        """Return a metric, the program's own by default; None and why if it cannot be computed here."""
         metrics = importlib.import_module("hone_programs.worker.metrics")
         try:
             metric = metrics.find_metric({"metric": name, "project": ""}, self._program, self._options)
-        except ValueError as error:
+            return metrics.choose_class(metric, self._targets, self._options), ""
+        except Exception as error:  # a person's file may raise anything
             if name is None:
                 raise
-            print(f"{name} is not measured here: {error}", flush=True)  # noqa: T201 (the log)
-            return None
-        return metrics.choose_class(metric, self._targets, self._options)
+            missing = f"the metric {name} cannot be computed in this environment: {error}"
+            print(missing, flush=True)  # noqa: T201 (the log)
+            return None, missing
 
     def _measure(self, metric: Any, outputs: Mapping[str, Array]) -> float:
         sign = 1.0 if metric.higher_is_better else -1.0

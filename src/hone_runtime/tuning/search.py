@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .divergence import measure_divergence
 from .engine import C, Engine, Outputs
 from .judge import Judge
@@ -32,7 +34,7 @@ class Settings:
 
     Attributes:
         limits: The allowed drop of each metric, by name: the recipe's ``gates.drop`` first, then ``gates.drops``.
-        evaluations: The most validations with the program's metric.
+        evaluations: The most validations with the recipe's metrics.
         seconds: The time limit of the step; None if it has none.
         clock: Returns the time in seconds.
     """
@@ -48,9 +50,14 @@ def read_settings(job: Mapping[str, Any], judge: Judge, *, began: float) -> Sett
 
     Args:
         job: The job of a step.
-        judge: Its metrics.
+        judge: Its metrics, among them the recipe's own.
         began: When its function began, by ``time.monotonic``; the time since then is used up.
+
+    Raises:
+        UnsuitedError: The recipe's metric cannot be computed here, and its limit is none of another metric.
     """
+    if judge.missing:
+        raise UnsuitedError(judge.missing)
     limit, seconds = job.get("drop"), job.get("seconds")
     return Settings(
         limits={judge.metric: DROP if limit is None else float(limit), **judge.limits},
@@ -122,7 +129,7 @@ class Search(Generic[C]):
         candidate = self.engine.build(frozenset(self.names) - chosen)
         found = self.engine.measure(candidate)
         drops = {name: self.base[name] - found[name] for name in self.accepted}
-        held = all(drops[name] <= accepted for name, accepted in self.accepted.items())  # not for NaN
+        held = all(math.isfinite(drops[name]) and drops[name] <= each for name, each in self.accepted.items())
         share, whole = len(chosen) / len(self.names), len(chosen) == len(self.names)
         relative = math.nan if held and whole else self._time(candidate)  # then nothing is left to do
         self.points.append(Point(kept=chosen, share=share, drops=drops, time=relative, holds=held))
@@ -140,7 +147,7 @@ class Search(Generic[C]):
         )
 
     def explain(self, point: Point) -> str:
-        """Return a point's drops with the accepted ones, as a clause; the accepted ones only if it fails."""
+        """Return the drop of each metric as a clause; if the point fails, also the accepted drop."""
         drops = (
             f"{name} drops by {drop:.4f}" + ("" if point.holds else f", where {self.accepted[name]:g} is accepted")
             for name, drop in point.drops.items()

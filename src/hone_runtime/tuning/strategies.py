@@ -49,7 +49,8 @@ def order_by_sensitivity(search: Search[Any]) -> list[str]:
 def _count_within_budget(search: Search[Any], order: Sequence[str]) -> int:
     """Return how many operators of an order are expected to cause the accepted drop together."""
     drops = search.points[0].drops  # those of all operators
-    share = min((search.accepted[name] / drop for name, drop in drops.items() if drop > 0), default=0.5)  # NaN: 0.5
+    failing = {name: drop for name, drop in drops.items() if drop > search.accepted[name]}  # not NaN
+    share = min((search.accepted[name] / drop for name, drop in failing.items()), default=0.5)
     budget = share * math.fsum(search.scores[name] for name in order)
     sums = itertools.accumulate(search.scores[name] for name in order)
     return sum(total <= budget for total in sums)

@@ -25,7 +25,7 @@ from kedro_hone.events.approval import ImagePlace, approve_winner
 from kedro_hone.events.event import format_model_name
 from kedro_hone.events.exclusive import SERVICE, lock_project
 from kedro_hone.events.recipes import Recipes
-from kedro_hone.events.rules import Rule
+from kedro_hone.events.rules import Rule, includes_events
 from kedro_hone.events.service import Service
 from kedro_hone.events.settings import Settings, read_secrets, read_settings
 from kedro_hone.events.sweep import find_arrivals
@@ -158,7 +158,7 @@ def _list_places(root: Path, rule: Rule, earlier: Sequence[Rule]) -> list[ImageP
         name = publish.name or find_target(rule.models, uri=publish.uri, name=None, project=root).name or ""
         models = glob.escape(format_model_name(name, uri=publish.uri or rule.models))
         return [_make_place(publish.image.push, publish.alias, models)]
-    others = tuple(one.models for one in earlier if {*rule.events} <= {*one.events})
+    others = tuple(one.models for one in earlier if includes_events(one.events, rule.events))
     return [_make_place(publish.image.push, publish.alias, rule.models, others=others)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -31,20 +33,26 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by dotted names as nested mappings; a key with a dot is in brackets, as in Kedro's ``--params``.
 
     Raises:
-        HoneError: ``option-invalid``: one of them is a section of another, and has a value of its own.
+        HoneError: ``option-invalid``: two of them set one key.
     """
     nested: dict[str, Any] = {}
     for name, value in settings.items():
-        *parents, key = (part.strip("[]") for part in _BETWEEN_KEYS.split(name.replace("[", ".[")))
-        place = nested
-        for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
-                why = f"{parent!r} has the value {place!r} already, and {name!r} is a key in it."
-                hint = f"Write --set {name}=VALUE for each of its keys."
-                raise HoneError("option-invalid", "Two options set one section of the recipe.", why=why, hint=hint)
-        place[key] = value
+        keys = [part.strip("[]") for part in _BETWEEN_KEYS.split(name.replace("[", ".["))]
+        _merge(nested, functools.reduce(lambda inner, key: {key: inner}, reversed(keys), value), name)
     return nested
+
+
+def _merge(place: dict[str, Any], given: Mapping[str, Any], name: str) -> None:
+    """Add the keys of a setting of this name to those of others; none may have two values."""
+    for key, value in given.items():
+        known = place.get(key)
+        if isinstance(known, dict) and isinstance(value, Mapping):
+            _merge(known, value, name)
+        elif key in place:
+            why = f"{key!r} has the value {known!r} already, and {name!r} sets it as well."
+            raise HoneError("option-invalid", "Two options set one key of the recipe.", why=why, hint="Set it once.")
+        else:
+            place[key] = copy.deepcopy(value)
 
 
 def claim_folder(folder: Path, *, flag: str) -> bool:

@@ -125,7 +125,7 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
         f"the rule {later.name!r} never applies: {earlier.name!r} before it matches the same models and events"
         for number, later in enumerate(rules)
         for earlier in rules[:number]
-        if _takes_all(earlier.models, later.models) and _covers(earlier.events, later.events)
+        if _takes_all(earlier.models, later.models) and includes_events(earlier.events, later.events)
     ]
 
 
@@ -138,6 +138,7 @@ def _takes_all(earlier: str, later: str) -> bool:
     return earlier == later or plain or (begin != earlier and _WILD.isdisjoint(begin) and later.startswith(begin))
 
 
-def _covers(earlier: Iterable[str], later: Iterable[str]) -> bool:
+def includes_events(earlier: Iterable[str], later: Iterable[str]) -> bool:
+    """Return whether some kinds of events include others: one without a name includes it with any."""
     known = {*earlier}
     return all(known & {name, name.partition(":")[0]} for name in later)

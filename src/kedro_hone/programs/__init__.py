@@ -174,8 +174,8 @@ def locate_metric(name: str | None, *, project: Path) -> tuple[str | None, tuple
     """
     if name is None or ":" not in name:
         return name, ()
-    path = str(_find_metric(name, project).resolve())
-    return f"{path}:{name.rpartition(':')[2]}", (path,)
+    path = _find_metric(name, project).absolute()  # a link's own name is that of a Python file
+    return f"{path}:{name.rpartition(':')[2]}", (str(path), str(path.resolve()))
 
 
 def _find_metric(name: str, project: Path) -> Path:

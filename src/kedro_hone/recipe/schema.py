@@ -263,8 +263,10 @@ def _explain(problem: Mapping[str, Any]) -> str:
     *parents, key = problem["loc"]
     if parents[:1] == ["adaptors"] and (name := _find_adaptor(*problem["loc"][1:])):
         return (
-            f"{where}: the name of an adaptor contains a dot, and a key with a dot is two keys; write it in brackets, "
-            f"as in 'adaptors[{name}].enabled=false'"
+            f"{where}: the name of an adaptor contains a dot, and a key with a dot is two keys; write, say, "
+            f"`adaptors: {{{name}: {{enabled: false}}}}` in conf/base/parameters.yml, "
+            f"or the name in brackets: --params 'hone.adaptors[{name}].enabled=false' of kedro run, "
+            f"--set 'adaptors[{name}].enabled=false' of optimize"
         )
     sections: dict[str, type[Value]] = {
         "gates": compose_gates(read_gates()),

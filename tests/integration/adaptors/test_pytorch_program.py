@@ -238,15 +238,18 @@ def test_a_call_from_another_thread_uses_as_many_threads(worker, tmp_path):
     try:
         for count in (1, 2):
             sessions[count] = worker.load({"input": make_input(tmp_path), "threads": count, "trust": []})
-        assert count_threads() == 2
+
+        def call(count):
+            sessions[count].run(feeds)
+            return count_threads()
 
         def loop():
             torch.rand(1 << 20).exp_()  # in which a new thread takes the last number that was set anywhere
             return count_threads()
 
+        assert [call(count) for count in (1, 2, 1)] == [1, 2, 1], "in one thread"
         with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-            for pool, count in ((first, 1), (second, 2)):
-                pool.submit(sessions[count].run, feeds).result()
+            assert [pool.submit(call, count).result() for pool, count in ((first, 1), (second, 2))] == [1, 2]
             assert [pool.submit(loop).result() for pool in (first, second)] == [1, 2]
     finally:
         torch.set_num_threads(before)

@@ -80,6 +80,7 @@ def test_a_rule_is_for_its_models_with_its_own_place_or_the_projects(project):
         ("fraud-special", ["version_created"], ("fraud-special",)),
         ("fraud-special", ["alias_set:x"], ()),
         ("fraud-special", ["version_created", "alias_set:x"], ("fraud-special",)),
+        ("fraud-special", ["version_created", "alias_set"], ("fraud-special",)),
     ],
 )
 def test_what_an_earlier_rule_takes_is_not_for_a_later_one(project, first, events, others):

@@ -71,12 +71,21 @@ def test_dotted_names_are_sections():
     assert nest({"gates.drop": 0.1, "gates.speedup": 2, "seed": 1}) == {"gates": {"drop": 0.1, "speedup": 2}, "seed": 1}
     bracketed = {"adaptors[onnxruntime.int8-dynamic].enabled": False, "adaptors[x.y].options.a": 1}
     assert nest(bracketed)["adaptors"] == {"onnxruntime.int8-dynamic": {"enabled": False}, "x.y": {"options": {"a": 1}}}
+    for given in (
+        {"publish.enabled": False, "publish": {"name": "x"}},
+        {"publish": {"name": "x"}, "publish.enabled": False},
+    ):
+        assert nest(given) == {"publish": {"enabled": False, "name": "x"}}, "--no-publish stays"
     assert nest({"gates..drop": 1}) == {"gates": {"": {"drop": 1}}}, "a mistyped key stays unknown"
 
 
 def test_a_section_with_a_value_has_no_keys():
-    with pytest.raises(HoneError, match="one section") as raised:
+    with pytest.raises(HoneError, match="Two options") as raised:
         nest({"gates": 0.01, "gates.speedup": 2})
+    with pytest.raises(HoneError, match="Two options"):
+        nest({"gates.speedup": 2, "gates": 0.01})
+    with pytest.raises(HoneError, match="Two options"):
+        nest({"publish.enabled": False, "publish": {"enabled": True}})
     assert raised.value.slug == "option-invalid"
 
 

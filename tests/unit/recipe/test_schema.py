@@ -78,9 +78,11 @@ def test_a_name_with_a_dot_is_given_on_the_command_line_as_the_error_says():
         read_params("hone.adaptors.pytorch.aoti-bf16.enabled=false")
 
     assert "hone.adaptors.pytorch.aoti-bf16: the name of an adaptor contains a dot" in caught.value.why
-    advice = "adaptors[pytorch.aoti-bf16].enabled=false"
-    assert f"as in '{advice}'" in caught.value.why
-    assert read_params(f"hone.{advice}").adaptors["pytorch.aoti-bf16"].enabled is False
+    assert "pytorch.aoti-bf16: {enabled: false}" in caught.value.why
+    advice = "hone.adaptors[pytorch.aoti-bf16].enabled=false"
+    assert f"--params '{advice}'" in caught.value.why
+    assert f"--set '{advice.removeprefix('hone.')}'" in caught.value.why
+    assert read_params(advice).adaptors["pytorch.aoti-bf16"].enabled is False
 
 
 def test_an_unknown_toolchain_under_adaptors_is_an_unknown_key_only():

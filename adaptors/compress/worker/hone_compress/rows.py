@@ -38,7 +38,7 @@ class Data:
         search_outputs: The source's outputs for them.
         learned: The positions of the outputs with floating-point numbers.
         fixed: The fixed batch size of the model; None if it is free.
-        judge: The program's metric on the search split.
+        judge: The recipe's metric on the search split.
         outputs: The names of all outputs.
     """
 
@@ -113,7 +113,7 @@ class Data:
         return self._find_error(self.run(module))
 
     def measure(self, module: nn.Module) -> tuple[float, float | None]:
-        """Return the error of a module on the search split, and the program's metric; None if that has no value."""
+        """Return the error of a module on the search split, and the recipe's metric; None if that has no value."""
         found = self.run(module)
         outputs = dict(zip(self.outputs, (one.numpy() for one in found), strict=True))
         try:

@@ -1,4 +1,4 @@
-"""Quantize the operators of an ONNX graph that hold the limit of the program's metric: ``onnxruntime.int8-tuned``."""
+"""Quantize the operators of an ONNX graph that hold the limits of the recipe's metrics: ``onnxruntime.int8-tuned``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantize weights and activations to int8 with NNCF: all operators, or those that the program's metric allows."""
+"""Quantize weights and activations to int8 with NNCF: all operators, or those that the recipe's metrics allow."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Quantizer:
 
 
 def _control_accuracy(job: Json, quantizer: Quantizer, output: Path) -> Json:
-    """Quantize, then revert layers until the program's metric is within the option's limit."""
+    """Quantize, then revert layers until the recipe's metric is within the option's limit."""
     import nncf
 
     judge, size = Judge(job["program"]), quantizer.fixed or rows.BATCH

@@ -1,4 +1,4 @@
-"""Quantize the operators of an IR that hold the limit of the program's metric: ``openvino.int8-tuned``."""
+"""Quantize the operators of an IR that hold the limits of the recipe's metrics: ``openvino.int8-tuned``."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from hone_runtime.worker.imports import require_cpu
 
 from . import compilers, jobs, models
-from .threads import CallersThreads
+from .threads import set_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -112,14 +112,14 @@ class Session:
         artifact: dict[str, Any],
         keywords: Sequence[str] = (),
         *,
-        threads: CallersThreads,
+        threads: int,
     ) -> None:
         self.inputs, self.outputs = ([spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs"))
         self._call, self._keywords, self._threads = call, keywords, threads
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Run the model as its author would: arrays to tensors, one call, tensors to arrays."""
-        self._threads.count  # noqa: B018 - sets it in this thread
+        set_threads(self._threads)
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
         with torch.inference_mode():
             value = models.call(self._call, tensors, self._keywords) if self._keywords else self._call(*tensors)
@@ -167,7 +167,7 @@ class StaticPackages:
         RuntimeError: The packages were compiled for another kind of CPU.
     """
 
-    def __init__(self, folder: Path, *, threads: CallersThreads) -> None:
+    def __init__(self, folder: Path, *, threads: int) -> None:
         self._threads = threads
         index = json.loads((folder / "index.json").read_text())
         here = torch.backends.cpu.get_cpu_capability()
@@ -186,7 +186,7 @@ class StaticPackages:
         Raises:
             ValueError: No package was compiled for them. A package itself would return the wrong number of rows.
         """
-        self._threads.count  # noqa: B018 - sets it in this thread
+        set_threads(self._threads)
         shapes = tuple(feeds[name].shape for name in self.inputs)
         loader = self._loaders.get(shapes)
         if loader is None:
@@ -204,7 +204,8 @@ def open_session(job: models.Job) -> Session | StaticPackages:
     require_cpu(job)
     artifact, options = job["input"], job["input"].get("run_options") or {}
     folder, form, compiled = Path(artifact["path"]), artifact["format"], options.get("compile")
-    threads = CallersThreads(job["threads"])
+    threads = job["threads"]
+    set_threads(threads)
     if form == "aot-inductor":
         return StaticPackages(folder, threads=threads)
     if form == "torchscript":

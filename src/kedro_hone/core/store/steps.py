@@ -58,7 +58,7 @@ def step_key(
     The key contains the digests of the worker, and of the calibration data, training data and program if the adaptor
     gets them, and the key of the environment. From ``takes`` it contains the versions of ONNX in which the model is
     written first, and from the host the fingerprint if the adaptor's result depends on the machine. ``conversion`` is
-    the share of rows in which a converted model may differ, and ``drop`` the allowed drop of the program's metric.
+    the share of rows in which a converted model may differ, and ``drop`` the allowed drop of the recipe's metric.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,

@@ -229,15 +229,16 @@ def _resize(
             unlike = small == 1 and dim not in single
             yield Probe(name=f"{dim} of {small}", feeds=cut, sizes={dim: small}, lenient=lenient, unlike_data=unlike)
         large = min(limits.get(dim, 2 * size), _MOST_TIMES * size)
-        grown = {spec.name: _grow(base[spec.name], spec, dim, large, stretch=spec.name in masks) for spec in specs}
+        stretch = any(spec.name in masks and spec.shape[-1] == dim for spec in specs)
+        grown = {spec.name: _grow(base[spec.name], spec, dim, large, stretch=stretch) for spec in specs}
         if large > size and sum(array.size for array in grown.values()) <= _MOST_ELEMENTS:
             yield Probe(name=f"{dim} of {large}", feeds=grown, sizes={dim: large})
 
 
 def _grow(array: NDArray[Any], spec: TensorSpec, dim: str, size: int, *, stretch: bool) -> NDArray[Any]:
-    """Return an input that is larger in a dimension: its elements again and again, or, of a mask, each several times.
+    """Return an input that is larger in a dimension: its elements again and again, or each several times (``stretch``).
 
-    So right padding remains right padding.
+    Beside a mask each is repeated: right padding remains right padding, and belongs to the same tokens.
     """
     for axis, name in enumerate(spec.shape):
         if axis and name == dim:

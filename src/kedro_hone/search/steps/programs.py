@@ -7,16 +7,20 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import SEARCH, Reference
-from kedro_hone.programs import LIBRARY, digest_metric, locate_metric
+from kedro_hone.programs import LIBRARY, locate_metric
 from kedro_hone.search.context import RunContext
 
 
-def describe_program(adaptor: Adaptor, parent: Artifact, context: RunContext, reference: Reference) -> dict[str, Json]:
-    """Return the ``program`` of a job: see ``hone_runtime.contract.job.Job``.
+def describe_program(
+    adaptor: Adaptor, parent: Artifact, context: RunContext, reference: Reference
+) -> dict[str, Json] | None:
+    """Return the ``program`` of a job, see ``hone_runtime.contract.job.Job``; None for an adaptor that needs none.
 
     Raises:
         HoneError: ``metric-unknown``: the file of a metric does not exist.
     """
+    if Need.PROGRAM not in adaptor.needs:
+        return None
     search, tree = context.samples.splits[SEARCH], context.store.locate_tree(reference.digest)
     limits = _find_limits(adaptor, context)
     metric, project = context.recipe.program.metric, context.run.project
@@ -37,16 +41,14 @@ def describe_program(adaptor: Adaptor, parent: Artifact, context: RunContext, re
 
 
 def digest_program(adaptor: Adaptor, context: RunContext, reference: Reference) -> str | None:
-    """Return the digest of what affects a step that measures outputs; None for an adaptor that does not.
+    """Return the digest of what affects a step that measures outputs; None for an adaptor that needs no program.
 
-    Raises:
-        HoneError: As ``describe_program``.
+    That of the reference includes the program, the metrics and their files.
     """
     if Need.PROGRAM not in adaptor.needs:
         return None
-    limits, metric = _find_limits(adaptor, context), context.recipe.program.metric
-    files = [digest_metric(name, project=context.run.project) for name in (metric, *limits)]
-    return digest_json([context.samples.digest, SEARCH, reference.digest, metric, limits, files])
+    limits = sorted(_find_limits(adaptor, context).items())
+    return digest_json([context.samples.digest, SEARCH, reference.digest, *limits])
 
 
 def _find_limits(adaptor: Adaptor, context: RunContext) -> dict[str, float]:

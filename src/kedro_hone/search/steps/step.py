@@ -152,7 +152,7 @@ class _Step:
         adaptor, run, started = self.adaptor, self.context.run, time.monotonic()
         tried = self._try(within, decided, key, budget)
         if (plainer := spare_shapes(tried.outcome, decided)) and not run.is_stopped():
-            logger.warning("warning   %s crashed, and is tried again without fixed_shapes", adaptor.name)
+            logger.warning("warning   %s crashed, and is tried again without fixed_shapes", self.title)
             again = self._try(within, plainer, key, budget)
             tried = again if again.outcome.kind == "artifact" else tried
         outcome, folder, limits = tried.outcome, tried.folder, tried.limits
@@ -247,7 +247,7 @@ class _Step:
             options=options.model_dump(mode="json"),
             calibration=str(context.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
             training=self._find_training(),
-            program=self._describe_program(),
+            program=describe_program(adaptor, self.parent, context, self.reference),
             takes=find_written(self.adaptor, self.context.recipe),
             **self._find_limits(),
             shapes=recipe.all_shapes,
@@ -265,11 +265,6 @@ class _Step:
     def _find_training(self) -> str | None:
         splits = self.context.samples.splits
         return str(self.context.locate(splits[TRAINING].feeds)) if Need.TRAINING_DATA in self.adaptor.needs else None
-
-    def _describe_program(self) -> dict[str, Json] | None:
-        if Need.PROGRAM not in self.adaptor.needs:
-            return None
-        return describe_program(self.adaptor, self.parent, self.context, self.reference)
 
     def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it if it is identical to its parent."""

@@ -10,6 +10,8 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
 from hone_runtime.tuning.judge import Judge
+from hone_runtime.tuning.search import read_settings
+from hone_runtime.worker.refusal import UnsuitedError
 from kedro_hone.programs import LIBRARY
 
 TARGET = np.array([0] * 12 + [1] * 4)
@@ -67,11 +69,45 @@ def test_a_metric_of_ones_own_is_read_from_its_file(make, tmp_path):
     assert judge.score(OUTPUTS, range(16)) == (judge.measure(OUTPUTS), None)
 
 
-def test_a_metric_that_cannot_be_computed_here_is_left_out(make, monkeypatch, capsys):
+def test_a_metric_that_cannot_be_computed_here_is_left_out(make, monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
-    judge = make("f1_macro", {"recall_macro": 0.01, "neg_accuracy": 0.02})
-    assert (judge.metric, judge.limits) == ("accuracy", {"neg_accuracy": 0.02})
-    assert "recall_macro is not measured here: it needs scikit-learn" in capsys.readouterr().out
+    (tmp_path / "broken.py").write_text("def (")
+    judge = make("accuracy", {"recall_macro": 0.01, "neg_accuracy": 0.02, f"{tmp_path / 'broken.py'}:x": 0.1})
+    assert (judge.metric, judge.missing, judge.limits) == ("accuracy", "", {"neg_accuracy": 0.02})
+    assert "recall_macro cannot be computed in this environment: it needs scikit-learn" in capsys.readouterr().out
+
+
+def test_the_limit_of_a_missing_metric_is_none_of_the_programs_own(make, monkeypatch):
+    """A limit of 500 for an error in euros was taken for r2, which any candidate held."""
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    judge = make("f1_macro")
+    assert judge.metric == "accuracy", "for the progress of a training"
+    with pytest.raises(UnsuitedError, match="the metric f1_macro cannot be computed in this environment"):
+        read_settings({"options": {"evaluations": 5}, "drop": 500}, judge, began=0.0)
+
+
+def test_two_limits_of_one_name_both_apply(make, tmp_path):
+    (tmp_path / "own.py").write_text("def accuracy(given, wanted, options): return 28.0")
+    judge = make(f"{tmp_path / 'own.py'}:accuracy", {"accuracy": 1.0})
+    assert judge.limits == {"accuracy (gates.drops)": 1.0}
+    assert judge.measure_all(OUTPUTS) == {
+        "accuracy": 28.0,
+        "accuracy (gates.drops)": (SCORES.argmax(1) == TARGET).mean(),
+    }
+    limits = read_settings(
+        {"options": {"evaluations": 5}, "drop": 0.01}, make(None, {"accuracy": 1.0}), began=0.0
+    ).limits
+    assert limits == {"accuracy": 0.01, "accuracy (gates.drops)": 1.0}
+
+
+def test_a_metric_that_raises_for_a_candidate_is_not_a_number(make, tmp_path):
+    """All operators in int8 may predict a single class, for which many metrics have no value."""
+    (tmp_path / "own.py").write_text("def precision(given, wanted, options): return 1 / int((given == 1).sum())")
+    judge = make(f"{tmp_path / 'own.py'}:precision", {"log_loss": 0.1, "accuracy": 0.1}, scores="logits")
+    found = judge.measure_all({"y": np.where([True, False], np.nan, SCORES)})
+    assert np.isnan(found["precision"])
+    assert np.isnan(found["log_loss"])
+    assert np.isfinite(found["accuracy"])
 
 
 def test_a_metric_without_a_value_for_one_row_has_none(make, tmp_path):

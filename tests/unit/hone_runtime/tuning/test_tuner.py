@@ -96,6 +96,19 @@ def test_a_drop_of_another_metric_counts_as_well():
     assert tune_it(engine).notes["nothing_to_do"].endswith("accuracy drops by 0.0003 on the search split")
 
 
+@pytest.mark.parametrize("gain", [math.inf, math.nan])
+def test_an_infinite_gain_holds_no_limit(gain):
+    class Infinite(Additive):
+        def measure(self, candidate):
+            return super().measure(candidate) | {"ratio": gain if "op3" in candidate else 1.0}
+
+        def measure_source(self):
+            return super().measure_source() | {"ratio": 1.0}
+
+    found = tune_it(Infinite(make_damage(12, {})), limits={"accuracy": LIMIT, "ratio": 0.1})
+    assert found.excluded >= {"op3"}
+
+
 def test_a_refusal_has_every_metric_and_its_accepted_drop():
     class Broken(Additive):
         def measure(self, candidate):

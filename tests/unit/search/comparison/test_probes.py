@@ -81,10 +81,12 @@ def test_the_size_1_is_unlike_data_in_which_no_row_is_so_short(short):
 @pytest.mark.parametrize("row", [[1] * 8 + [0] * 4, [0] * 3 + [1] * 9, [1] * 12])
 def test_a_longer_mask_has_the_pattern_of_the_data(row):
     """Repeated as a whole, right padding would become a hole, which a network that was trained has never seen."""
-    found = make(IDS, ("attention_mask", np.tile(np.array(row), (20, 1)), ("batch", "length")))
-    grown = found["length of 24"].feeds["attention_mask"]
-    assert grown.tolist() == [[each for each in row for _ in range(2)]] * len(grown)
-    assert list_patterns(grown) == list_patterns(np.array([row]))
+    mask = np.tile(np.array(row), (20, 1))
+    ids = ("ids", np.where(mask, RANDOM.integers(5, 99, mask.shape), 0), ("batch", "length"))
+    grown = make(ids, ("attention_mask", mask, ("batch", "length")))["length of 24"].feeds
+    assert grown["attention_mask"].tolist() == [[each for each in row for _ in range(2)]] * len(grown["ids"])
+    assert list_patterns(grown["attention_mask"]) == list_patterns(np.array([row]))
+    assert np.array_equal(grown["ids"] > 0, grown["attention_mask"] > 0), "no padding is attended"
 
 
 @pytest.mark.parametrize("dtype", [bool, np.float32, np.uint8])

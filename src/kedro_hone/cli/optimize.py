@@ -202,7 +202,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     if given["module"]:
         place, separator, name = given["module"].rpartition(":")
         settings["model.module"] = f"{_locate_code(place, start)}{separator}{name}"
-    trust = [*given["trust"], *(["module"] if given["module"] else [])]
+    trust = [*dict.fromkeys([*given["trust"], *(["module"] if given["module"] else [])])]
     named = {
         "gates.speedup": given["min_speedup"],
         "budget": given["budget"] and read_budget(given["budget"]),

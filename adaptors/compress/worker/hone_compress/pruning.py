@@ -40,23 +40,27 @@ def prune_channels(source: Source) -> fx.GraphModule:
     pruned = copy.deepcopy(source.module)
     heads = find_heads(pruned)
     shapes = _list_shapes(source.module, examples)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
-        pruner = _Pruner(
-            pruned,
-            examples,
-            importance=torch_pruning.importance.GroupMagnitudeImportance(p=2),
-            pruning_ratio=ratio,
-            ignored_layers=[pruned.get_submodule(name) for name in last],
-            round_to=step,
-            num_heads=heads,
-            prune_num_heads=bool(heads),
-            prune_head_dims=False,
-            head_pruning_ratio=ratio,
-            # Rounded up, at most ceil(n - 1.5) = n - 1 of n heads are removed.
-            head_pruning_ratio_dict={layer: min(ratio, max(0.0, 1 - 1.5 / heads[layer])) for layer in heads},
-        )
-        pruner.step()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
+            pruner = _Pruner(
+                pruned,
+                examples,
+                importance=torch_pruning.importance.GroupMagnitudeImportance(p=2),
+                pruning_ratio=ratio,
+                ignored_layers=[pruned.get_submodule(name) for name in last],
+                round_to=step,
+                num_heads=heads,
+                prune_num_heads=bool(heads),
+                prune_head_dims=False,
+                head_pruning_ratio=ratio,
+                # Rounded up, at most ceil(n - 1.5) = n - 1 of n heads are removed.
+                head_pruning_ratio_dict={layer: min(ratio, max(0.0, 1 - 1.5 / heads[layer])) for layer in heads},
+            )
+            pruner.step()
+    except Exception as error:
+        why = "torch-pruning cannot find which channels belong together, as where layers take other axes in turn"
+        raise UnsuitedError(f"{why} ({type(error).__name__}: {error})") from error
     before = {name: layer.weight.shape for name, layer in list_layers(source.module).items()}
     if all(layer.weight.shape == before[name] for name, layer in list_layers(pruned).items()):
         raise UnsuitedError(f"no layer is wide enough to lose {ratio:.0%} of its channels in steps of {step}")

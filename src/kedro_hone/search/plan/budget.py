@@ -93,7 +93,8 @@ class Budget:
         if left > (expected or 0.0):
             return None
         share = f"the first {phase.value:.0%} of the budget of {self.seconds:g} s, which is for {_SHARES[phase]}"
-        return f"{takes}{_format_left(left)} of {share}; raise hone.budget for more"
+        sooner = ", or name the adaptor in hone.adaptors: then it begins first" if trains else " for more"
+        return f"{takes}{_format_left(left)} of {share}; raise hone.budget{sooner}"
 
 
 def _format_left(seconds: float) -> str:

@@ -77,3 +77,26 @@ def test_of_attention_whole_heads_are_removed():
 def test_what_cannot_be_pruned_is_refused_by_name(net, reason):
     with pytest.raises(UnsuitedError, match=reason):
         prune_channels(make_source(net, draw(3, 8), ratio=0.5, round_to=8))
+
+
+class Mixer(nn.Module):
+    """A block whose first layers take the tokens and whose others take the channels (MLP-Mixer)."""
+
+    def __init__(self, tokens=16, width=64):
+        super().__init__()
+        self.first, self.last = nn.Linear(12, width), nn.Linear(width, 6)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.tokens = nn.Sequential(nn.Linear(tokens, 32), nn.GELU(), nn.Linear(32, tokens))
+        self.channels = nn.Sequential(nn.Linear(width, 128), nn.GELU(), nn.Linear(128, width))
+
+    def forward(self, x):
+        x = self.first(x)
+        x = x + self.tokens(self.norms[0](x).transpose(1, 2)).transpose(1, 2)
+        x = x + self.channels(self.norms[1](x))
+        return self.last(x.mean(1))
+
+
+def test_a_network_whose_axes_change_places_is_refused():
+    source = make_source(seed(Mixer), draw(3, 16, 12), ratio=0.5, round_to=8)
+    with pytest.raises(UnsuitedError, match=r"cannot find which channels belong together.* \(IndexError"):
+        prune_channels(source)

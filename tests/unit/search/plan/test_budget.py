@@ -132,6 +132,7 @@ def test_a_training_starts_if_there_is_time_for_some_epochs(make_setting, elapse
     elapse(20)
     reason = budget.find_reason(Phase.BUILD, LEAST_TRAINING, trains=True)
     assert "a training needs at least 40 s, and 25 s are left" in reason
+    assert reason.endswith("raise hone.budget, or name the adaptor in hone.adaptors: then it begins first")
 
 
 def test_an_interruption_ends_every_budget(make_setting):

@@ -18,6 +18,7 @@ from .splits import TABLE, Array
 Arrays = dict[str, Array]
 Json = dict[str, Any]
 SAME_SCORE = 1e-6
+_UNDEFINED = (ValueError, ArithmeticError)  # raised by a metric without a value, such as a precision without positives
 UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may be undefined
 REPLICATES = 2000  # number of resamples for a metric that is not a mean over rows (bootstrap)
 ROLLS = 9  # number of shifts of the targets to other rows, to check in which direction the metric is better
@@ -158,7 +159,7 @@ class Comparison:
     def _measure(self, predictions: Any, targets: Arrays | None = None) -> float:
         try:
             value = float(self.metric.value(predictions, self.targets if targets is None else targets))
-        except ValueError as error:
+        except _UNDEFINED as error:
             raise self._explain(str(error)) from error
         if not np.isfinite(value):
             raise self._explain(f"it is {value}")
@@ -235,14 +236,14 @@ class Comparison:
             tallies = np.asarray(self.metric.tally(predictions, self.targets), dtype=np.float64)
             for replicate in range(REPLICATES):
                 chosen = random.integers(0, self._rows, self._rows)
-                with suppress(ValueError):
+                with suppress(*_UNDEFINED):
                     values[replicate] = self.metric.total(tallies[chosen].sum(axis=0))
             return values
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a resample may lack a class, of which scikit-learn warns each time
             for replicate in range(REPLICATES):
                 chosen = random.integers(0, self._rows, self._rows)
-                with suppress(ValueError):
+                with suppress(*_UNDEFINED):
                     given, wanted = (take_rows(value, chosen) for value in (predictions, self.targets))
                     values[replicate] = self.metric.value(given, wanted)
         return values

@@ -286,6 +286,19 @@ def test_rows_whose_sign_is_not_that_of_the_direction(evaluate, tmp_path, random
     assert "higher is better" in found["error"]["why"]
 
 
+def test_a_metric_that_has_no_value_for_one_candidate_costs_only_that_one(evaluate, tmp_path, logits, labels):
+    """All in int8 may predict a single class, and a precision then divides by zero."""
+    code = "def precision(given, wanted, options):\n    mine = given == 1\n"
+    code += "    return int((wanted['target'][mine] == 1).sum()) / int(mine.sum())\n"
+    (tmp_path / "mine.py").write_text(code)
+    ruined = np.eye(logits.shape[1])[np.zeros(len(logits), dtype=int)]
+    given = {"source": logits, "targets": labels, "metric": "mine.py:precision"}
+    found = evaluate("image-classification", **given, same=logits, ruined=ruined)["candidates"]
+    assert found["ruined"]["error"]["slug"] == "program-failed"
+    assert "division by zero" in found["ruined"]["error"]["why"]
+    assert found["same"]["candidate"] == found["same"]["source"]
+
+
 def test_a_class_that_many_resamples_lack(evaluate, random):
     labels = np.zeros(N, dtype=int)
     labels[0] = 1

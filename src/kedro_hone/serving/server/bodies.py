@@ -15,7 +15,8 @@ from kedro_hone.serving.server.failures import RequestError
 
 _BODY_SECONDS: Final = 60.0
 """How long a client may take to send a request."""
-_WINDOWS: Final = {"gzip": 31, "deflate": 15}
+_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""By encoding; both names of gzip are one (RFC 9110, section 8.4.1.3)."""
 _PIECE: Final = 64 << 10
 """The number of bytes that are decompressed at once."""
 
@@ -53,7 +54,7 @@ class Receiving:
         declared = received.headers.get("content-length", "")
         # Cut, since Python refuses to read thousands of digits; what is left is too large by itself.
         _check_size(int(declared[:20]) if declared.isascii() and declared.isdigit() else 0, limit)
-        encoding = received.headers.get("content-encoding", "").strip().lower()
+        encoding = ", ".join(received.headers.getlist("content-encoding")).strip().lower()
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await self._join(received, taken, limit=limit)

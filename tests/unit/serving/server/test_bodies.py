@@ -64,6 +64,20 @@ def test_content_of_several_pieces_is_whole(content: bytes) -> None:
     assert read(gzip.compress(content), limit=4 << 20) == content
 
 
+def test_several_encodings_are_refused() -> None:
+    """Only the first header was read, and compressed bytes were taken for the content."""
+    request = make_request(gzip.compress(b"x"), "identity")
+    request.scope["headers"].append((b"content-encoding", b"gzip"))
+
+    async def run() -> None:
+        async with Receiving(1 << 20).read(request, limit=10_000):
+            pytest.fail("it was read")
+
+    with pytest.raises(RequestError, match="'identity, gzip' is not known"):
+        asyncio.run(run())
+    assert b"".join(decompress(gzip.compress(b"x"), "x-gzip")) == b"x"
+
+
 def test_small_compressed_requests_count_as_their_content() -> None:
     async def run() -> None:
         receiving, body = Receiving(100_000), gzip.compress(b"x" * 1000)

@@ -1,4 +1,4 @@
-"""neural-compressor 2.6 on ONNX graphs: int8 tuned over the program's metric, and SmoothQuant."""
+"""neural-compressor 2.6 on ONNX graphs: int8 tuned over the recipe's metric, and SmoothQuant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLCHAIN = Toolchain(
     verification=Verification.NIGHTLY,
     modules=("neural_compressor",),
     uses=("onnxruntime",),
-    limits=Limits(seconds=1200.0),  # it measures the program's metric once for each configuration that it tries
+    limits=Limits(seconds=1200.0),  # it measures the recipe's metric once for each configuration that it tries
     default=False,
     note="The last release that takes ONNX, without maintenance; its environment takes about 700 MB.",
 )
@@ -47,7 +47,7 @@ class TunedOptions(QuantizeOptions):
     """The order in which configurations are tried: the tool's own, by a Bayesian model of the metric, or by the
     squared error of each layer."""
     max_drop: float = Field(default=0.005, ge=0)
-    """The largest allowed drop of the program's metric, in absolute terms."""
+    """The largest allowed drop of the recipe's metric, in absolute terms."""
     trials: int = Field(default=20, ge=1, le=1000)
     """The largest number of configurations to try."""
     seconds: int = Field(default=300, ge=1, le=1000)
@@ -80,7 +80,7 @@ def _quantizer(name: str, summary: str, options: type[QuantizeOptions], needs: f
 ADAPTORS = (
     _quantizer(
         "int8-static",
-        "Quantizes weights and activations to int8, and tries configurations until the program's metric is within the "
+        "Quantizes weights and activations to int8, and tries configurations until the recipe's metric is within the "
         "limit.",
         TunedOptions,
         frozenset({Need.CALIBRATION_DATA, Need.PROGRAM}),

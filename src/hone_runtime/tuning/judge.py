@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hone_runtime.worker.imports import load_program
+from hone_runtime.worker.refusal import UnsuitedError
 
 from .divergence import find_class_axes
 
@@ -52,6 +53,15 @@ class Judge:
             if not missing:
                 key = name if name != self.metric else f"{name} (gates.drops)"
                 self._others[key], self.limits[key] = metric, float(given["limit"])
+
+    def require(self) -> None:
+        """Check that the recipe's metric can be computed here: its limit is none of another metric.
+
+        Raises:
+            UnsuitedError: It cannot.
+        """
+        if self.missing:
+            raise UnsuitedError(self.missing)
 
     def measure(self, outputs: Mapping[str, Array]) -> float:
         """Return the metric over all rows of the split; higher is better."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from hone_runtime.worker.refusal import UnsuitedError
-
 from .divergence import measure_divergence
 from .engine import C, Engine, Outputs
 from .judge import Judge
@@ -54,10 +52,9 @@ def read_settings(job: Mapping[str, Any], judge: Judge, *, began: float) -> Sett
         began: When its function began, by ``time.monotonic``; the time since then is used up.
 
     Raises:
-        UnsuitedError: The recipe's metric cannot be computed here, and its limit is none of another metric.
+        UnsuitedError: As ``Judge.require``.
     """
-    if judge.missing:
-        raise UnsuitedError(judge.missing)
+    judge.require()
     limit, seconds = job.get("drop"), job.get("seconds")
     return Settings(
         limits={judge.metric: DROP if limit is None else float(limit), **judge.limits},

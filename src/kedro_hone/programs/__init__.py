@@ -166,16 +166,16 @@ def digest_metric(name: str | None, *, project: Path) -> str | None:
     return digest_file(_find_metric(name, project))
 
 
-def locate_metric(name: str | None, *, project: Path) -> tuple[str | None, tuple[str, ...]]:
-    """Return a metric's name for a worker, and the files that it reads: the user's own, by its path.
+def locate_metric(name: str | None, *, project: Path) -> tuple[str | None, str | None]:
+    """Return a metric's name for a worker, and the user's own file that it reads; None if it reads none.
 
     Raises:
         HoneError: As ``digest_metric``.
     """
     if name is None or ":" not in name:
-        return name, ()
-    path = _find_metric(name, project).absolute()  # a link's own name is that of a Python file
-    return f"{path}:{name.rpartition(':')[2]}", (str(path), str(path.resolve()))
+        return name, None
+    path = _find_metric(name, project)
+    return f"{path}:{name.rpartition(':')[2]}", str(path)
 
 
 def _find_metric(name: str, project: Path) -> Path:

@@ -40,7 +40,7 @@ def test_each_of_several_values_of_an_option_is_a_namespace_of_its_own():
 
 
 def test_what_trains_or_measures_operators_runs_undisturbed():
-    """Two tunings at once measured times of 1.4 times fp32's for operators that take half."""
+    """Two tunings at once measured 1.35 of fp32's time for a graph with nine operators in int8."""
     recipe = {"model": {"uri": "models:/digits/1"}, "toolchains": ["onnxruntime", "pytorch", "compress"]}
     recipe["adaptors"] = {"onnxruntime.int8-tuned": {"enabled": True}}
     nodes = build.create_pipeline(make_plan(read_recipe(recipe))).nodes

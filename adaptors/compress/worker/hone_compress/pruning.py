@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
+from collections.abc import Iterable
 
 import torch
 import torch_pruning
@@ -38,27 +39,12 @@ def prune_channels(source: Source) -> fx.GraphModule:
     if not list_layers(source.module).keys() - last:
         raise UnsuitedError("it has no layer whose width does not decide that of an output")
     pruned = copy.deepcopy(source.module)
-    heads = find_heads(pruned)
     shapes = _list_shapes(source.module, examples)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parameters outside layers, which it finds by itself
-            pruner = _Pruner(
-                pruned,
-                examples,
-                importance=torch_pruning.importance.GroupMagnitudeImportance(p=2),
-                pruning_ratio=ratio,
-                ignored_layers=[pruned.get_submodule(name) for name in last],
-                round_to=step,
-                num_heads=heads,
-                prune_num_heads=bool(heads),
-                prune_head_dims=False,
-                head_pruning_ratio=ratio,
-                # Rounded up, at most ceil(n - 1.5) = n - 1 of n heads are removed.
-                head_pruning_ratio_dict={layer: min(ratio, max(0.0, 1 - 1.5 / heads[layer])) for layer in heads},
-            )
-            pruner.step()
-    except Exception as error:
+            _open_pruner(pruned, source, kept=last).step()
+    except (LookupError, RuntimeError, TypeError, ValueError, AttributeError, AssertionError) as error:
         why = "torch-pruning cannot find which channels belong together, as where layers take other axes in turn"
         raise UnsuitedError(f"{why} ({type(error).__name__}: {error})") from error
     before = {name: layer.weight.shape for name, layer in list_layers(source.module).items()}
@@ -72,6 +58,25 @@ def prune_channels(source: Source) -> fx.GraphModule:
     if found != shapes:
         raise UnsuitedError(f"its outputs would have the shapes {found} instead of {shapes}")
     return pruned
+
+
+def _open_pruner(module: fx.GraphModule, source: Source, *, kept: Iterable[str]) -> _Pruner:
+    """Return a pruner of a module, of which the layers ``kept`` stay as they are."""
+    ratio, heads = source.options["ratio"], find_heads(module)
+    return _Pruner(
+        module,
+        source.examples,
+        importance=torch_pruning.importance.GroupMagnitudeImportance(p=2),
+        pruning_ratio=ratio,
+        ignored_layers=[module.get_submodule(name) for name in kept],
+        round_to=source.options["round_to"],
+        num_heads=heads,
+        prune_num_heads=bool(heads),
+        prune_head_dims=False,
+        head_pruning_ratio=ratio,
+        # Rounded up, at most ceil(n - 1.5) = n - 1 of n heads are removed.
+        head_pruning_ratio_dict={layer: min(ratio, max(0.0, 1 - 1.5 / heads[layer])) for layer in heads},
+    )
 
 
 def _find_failing(module: fx.GraphModule, examples: tuple[torch.Tensor, ...]) -> str:

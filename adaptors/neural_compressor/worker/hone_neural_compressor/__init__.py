@@ -1,4 +1,4 @@
-"""neural-compressor 2.6: quantize ONNX graphs to int8, tuned over the program's metric or after SmoothQuant."""
+"""neural-compressor 2.6: quantize ONNX graphs to int8, tuned over the recipe's metric or after SmoothQuant."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from neural_compressor.config import AccuracyCriterion, TuningCriterion
 from neural_compressor.utils.utility import set_random_seed, set_workspace
 
 from hone_runtime.sessions import shapes
-from hone_runtime.worker.imports import load_program
+from hone_runtime.tuning.judge import Judge
 
 Json = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -111,17 +110,13 @@ class _Rows:
 
 
 def _open_metric(job: Json) -> tuple[str, Callable[[Any], float]]:
-    """Return the name of the program's metric, and a function that measures it; higher is better."""
-    row = job["program"]
-    program = load_program(row["path"], row["library"])
-    options = {**getattr(program, "OPTIONS", {}), **row["options"]}
-    sign = 1.0 if getattr(program, "HIGHER_IS_BETTER", True) else -1.0
-    shared = importlib.import_module("hone_programs.shared.targets")
-    with np.load(row["targets"], allow_pickle=False) as prepared:
-        targets = dict(prepared)
-    if not getattr(program, "NEEDS_TARGETS", True):
-        with np.load(row["source"], allow_pickle=False) as outputs:
-            targets = shared.merge_targets(program, targets, outputs)
+    """Return the name of the recipe's metric, and a function that measures it; higher is better.
+
+    Raises:
+        UnsuitedError: It cannot be computed in this environment.
+    """
+    row, judge = job["program"], Judge(job["program"])
+    judge.require()
     feeds, size = _read(row["feeds"], job["input"]["inputs"]), _find_size(job["input"]["inputs"])
     threads = ort.SessionOptions()
     threads.intra_op_num_threads = int(job["threads"])
@@ -135,10 +130,9 @@ def _open_metric(job: Json) -> tuple[str, Callable[[Any], float]]:
             for rows in _split(_count(feeds), size)
         ]
         made = (np.concatenate(each)[: _count(feeds)] for each in zip(*parts, strict=True))
-        outputs = dict(zip(row["outputs"], made, strict=True))
-        return sign * float(program.metric(program.decode(outputs, options), targets, options))
+        return judge.measure(dict(zip(row["outputs"], made, strict=True)))
 
-    return str(getattr(program, "METRIC", "the metric")), measure
+    return judge.metric, measure
 
 
 def _read(path: str, inputs: list[Json]) -> Arrays:

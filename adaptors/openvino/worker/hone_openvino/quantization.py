@@ -132,6 +132,7 @@ def _control_accuracy(job: Json, quantizer: Quantizer, output: Path) -> Json:
     import nncf
 
     judge, size = Judge(job["program"]), quantizer.fixed or rows.BATCH
+    judge.require()
     feeds = rows.read_rows(job["program"]["feeds"], quantizer.inputs)
     count = len(feeds[quantizer.inputs[0]])
 

@@ -31,7 +31,7 @@ def describe_program(
         "options": dict(context.recipe.program.options),
         "metric": named[metric][0],
         "drops": {name: {"metric": named[name][0], "limit": limit} for name, limit in limits.items()},
-        "files": sorted({path for _, files in named.values() for path in files}),
+        "files": sorted({file for _, file in named.values() if file}),
         "feeds": str(context.locate(search.feeds)),
         "targets": str(context.locate(search.targets)),
         "source": str(tree / reference.outputs),

@@ -83,6 +83,8 @@ def test_the_limit_of_a_missing_metric_is_none_of_the_programs_own(make, monkeyp
     judge = make("f1_macro")
     assert judge.metric == "accuracy", "for the progress of a training"
     with pytest.raises(UnsuitedError, match="the metric f1_macro cannot be computed in this environment"):
+        judge.require()
+    with pytest.raises(UnsuitedError, match="f1_macro"):
         read_settings({"options": {"evaluations": 5}, "drop": 500}, judge, began=0.0)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hone_runtime.tuning.rows import read_rows, run_rows
 from hone_runtime.tuning.search import DROP, read_settings
 
-JUDGE = SimpleNamespace(metric="cosine", missing="", limits={"neighbours": 0.02})
+JUDGE = SimpleNamespace(metric="cosine", require=lambda: None, limits={"neighbours": 0.02})
 ROWS = {"x": np.arange(10.0).reshape(10, 1), "y": np.arange(10)}
 
 

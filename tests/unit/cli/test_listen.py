@@ -80,7 +80,6 @@ def test_a_rule_is_for_its_models_with_its_own_place_or_the_projects(project):
         ("fraud-special", ["version_created"], ("fraud-special",)),
         ("fraud-special", ["alias_set:x"], ()),
         ("fraud-special", ["version_created", "alias_set:x"], ("fraud-special",)),
-        ("fraud-special", ["version_created", "alias_set"], ("fraud-special",)),
     ],
 )
 def test_what_an_earlier_rule_takes_is_not_for_a_later_one(project, first, events, others):
@@ -89,6 +88,16 @@ def test_what_an_earlier_rule_takes_is_not_for_a_later_one(project, first, event
         make_rule("rest", "fraud-*", **make_publish("localhost:5000/b:1")),
     ]
     assert find_places(project({}, rules=rules))[1].others == others
+
+
+def test_an_event_without_a_name_takes_those_with_one(project):
+    """The image of a model that the first rule takes was also written to the second rule's tag."""
+    rules = [
+        {**make_rule("special", "fraud-special", **make_publish("localhost:5000/a:1")), "events": ["alias_set"]},
+        {**make_rule("rest", "fraud-*", **make_publish("localhost:5000/b:1")), "events": ["alias_set:prod"]},
+    ]
+    assert find_places(project({}, rules=rules))[1].others == ("fraud-special",)
+    assert find_places(project({}, rules=rules[::-1]))[1].others == ()
 
 
 def test_what_is_not_published_here_has_no_place(project):

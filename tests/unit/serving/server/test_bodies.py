@@ -87,6 +87,7 @@ def test_small_compressed_requests_count_as_their_content() -> None:
                 await asyncio.sleep(0.2)
 
         await asyncio.gather(*(wait() for _ in range(90)))
+        assert receiving._used == 0
 
     asyncio.run(run())
 
